@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,8 @@ from vivavoce.agents.knowledge.index import IN_MEMORY, Index
 from vivavoce.agents.knowledge.passages import Passage, passages_of
 from vivavoce.pipelines.core.checks import check_instance, check_text, check_whole, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable
-from vivavoce.pipelines.embedder.base import Embedder, embedded
+from vivavoce.pipelines.core.retry import RetryOptions, retry
+from vivavoce.pipelines.embedder.base import MOST_TEXTS, Embedder, embedded
 
 T = TypeVar("T")
 
@@ -54,6 +55,8 @@ class KnowledgeBase:
         self._index: Index | None = None
         self._process = os.getpid()
         self._thread = SerialThread("knowledge base", linger=LINGER)
+        self._documents = SerialThread("document")
+        """Reads documents, which may take seconds: searches do not wait for it."""
         self._is_closed = False
 
     def __reduce__(self) -> tuple[Callable[..., KnowledgeBase], tuple[str]]:
@@ -111,7 +114,7 @@ class KnowledgeBase:
             The number of its passages.
         Raises:
             ConfigurationError: An argument is of another kind.
-            ProviderError: The embedder failed; nothing has changed.
+            ProviderError: The embedder failed, again too where that may help; nothing has changed.
             StoreUnavailable: The file cannot be used.
         """
         text = check_text("text", text)
@@ -135,12 +138,12 @@ class KnowledgeBase:
         self, read: Callable[[], str], source: str, metadata: Mapping[str, Any] | None, *, has_headings: bool
     ) -> int:
         source, kept = check_text("source", source), _json(metadata)
-        texts = await _in_thread(lambda: passages_of(read(), has_headings=has_headings))
-        vectors: list[bytes | None] = [None] * len(texts)
-        if self._embedder is not None:
-            from vivavoce.agents.knowledge.vectors import packed
-
-            vectors = [packed(vector) for vector in await embedded(self._embedder, texts)]
+        self._check_open()
+        texts = await self._documents.run(lambda: passages_of(read(), has_headings=has_headings))
+        vectors: list[bytes | None] = [None] * len(texts) if self._embedder is None else []
+        while self._embedder is not None and len(vectors) < len(texts):  # Python's floats would take much memory
+            request = partial(embedded, self._embedder, texts[len(vectors) : len(vectors) + MOST_TEXTS])
+            vectors += await self._documents.run(_packed, await retry(request, RetryOptions()))
         await self._run(lambda index: index.add(texts, vectors, source, kept))
         return len(texts)
 
@@ -174,13 +177,11 @@ class KnowledgeBase:
         query = check_text("query", query)
         if not query.strip():
             return []
-        vector: bytes | None = None
-        if self._embedder is not None:
-            from vivavoce.agents.knowledge.vectors import packed
-
-            (numbers,) = await embedded(self._embedder, [query])
-            vector = packed(numbers)
-        return await self._run(lambda index: index.search(query, vector, k), only_reads=True)
+        self._check_open()
+        if self._embedder is None:
+            return await self._run(lambda index: index.search(query, None, k), only_reads=True)
+        vectors = await embedded(self._embedder, [query])
+        return await self._run(lambda index: index.search(query, _packed(vectors)[0], k), only_reads=True)
 
     # --- the thread
 
@@ -204,12 +205,16 @@ class KnowledgeBase:
             return
         self._process = os.getpid()
         self._thread = SerialThread("knowledge base", linger=LINGER)
+        self._documents = SerialThread("document")
         if self._path != IN_MEMORY:
             self._inherited, self._index = (*self._inherited, self._index), None
 
-    def _opened(self) -> Index:
+    def _check_open(self) -> None:
         if self._is_closed:
             raise ConfigurationError("the knowledge base is closed; make another one")
+
+    def _opened(self) -> Index:
+        self._check_open()
         if self._index is None:
             if self._embedder is None:
                 model = ("", 0)
@@ -239,7 +244,9 @@ class _Call:
         index = self._opened()
         if self._is_given_up:
             return None
-        if self._only_reads:  # `interrupt()` has no effect on a statement that is about to begin
+        if self._only_reads:
+            index.warm()  # before it can be ended, or a base that takes longer to read would never be read
+            # `interrupt()` has no effect on a statement that is about to begin
             index.database.set_progress_handler(lambda: self._is_given_up, STEPS)
         try:
             return self._work(index)
@@ -251,9 +258,11 @@ class _Call:
         self._is_given_up = True
 
 
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Return the result of work on a document, which may take seconds: searches do not wait for it."""
-    return await SerialThread("document").run(work)
+def _packed(vectors: Sequence[Sequence[float]]) -> list[bytes]:
+    """Return vectors as an index keeps them; in a thread, since numpy may have to be loaded."""
+    from vivavoce.agents.knowledge.vectors import packed
+
+    return [packed(vector) for vector in vectors]
 
 
 def _json(metadata: Mapping[str, Any] | None) -> str:

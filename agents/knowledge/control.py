@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.knowledge.settings import KnowledgeSettings
 
 ANSWER_LIMIT = 30.0
-"""Seconds for the answer of a model to `run_rag()`, with its retries."""
+"""Seconds for the search and the answer of a model to `run_rag()`, with its retries."""
 NO_PASSAGE = "(No passage fits the question.)"
 
 
@@ -115,16 +115,16 @@ class KnowledgeControl:
         name, llm = self._model(llm_name)
         self._context.check_open()
         self._context.check_here("run_rag()")
-        with self.use.counted():
-            docs = tuple(await base.search(question, self.settings.k if k is None else k))
-        material = quoted(as_text(docs)) if docs else NO_PASSAGE
-        asked = ChatMessage(role="user", content=f"{question}\n\n{material}")
-        context = ChatContext([*self._before(question, previous), asked])
-        request = GenerateRequest(context=context, instructions=prompt)
         with anyio.move_on_after(ANSWER_LIMIT):
+            with self.use.counted():
+                docs = tuple(await base.search(question, self.settings.k if k is None else k))
+            material = quoted(as_text(docs)) if docs else NO_PASSAGE
+            asked = ChatMessage(role="user", content=f"{question}\n\n{material}")
+            context = ChatContext([*self._before(question, previous), asked])
+            request = GenerateRequest(context=context, instructions=prompt)
             answer = await retry(partial(counted_answer, llm, request, self._count), RetryOptions())
             return RAGMessage(llm_name=name, question=question, answer=answer, docs=docs)
-        raise ProviderTimeoutError(f"the model gave no answer within {ANSWER_LIMIT:g} s", provider=llm.provider)
+        raise ProviderTimeoutError(f"search and model gave no answer within {ANSWER_LIMIT:g} s", provider=llm.provider)
 
     def _model(self, wanted: str | None) -> tuple[str, LLM]:
         """Return the model to ask, and its name.

@@ -52,20 +52,21 @@ def _plain_text(path: Path) -> str:
 def _pdf_text(path: Path) -> str:
     try:
         import pypdf
-        from pypdf.errors import DependencyError, FileNotDecryptedError, PyPdfError
+        from pypdf.errors import DependencyError, FileNotDecryptedError
     except ImportError as error:
         raise ConfigurationError(f"{path} needs pypdf; run: pip install 'vivavoce[documents]'") from error
     try:
         with path.open("rb") as file:
             return "\n\n".join(page.extract_text() for page in pypdf.PdfReader(file).pages)
+    except OSError:
+        raise
     except DependencyError as error:
         raise ConfigurationError(f"{path} is encrypted by AES; run: pip install cryptography") from error
     except FileNotDecryptedError as error:
         raise ConfigurationError(
             f"need a PDF that opens without a password, got {path}; save it without one"
         ) from error
-    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-        # pypdf raises whatever a broken file leads it to
+    except Exception as error:  # noqa: BLE001 - foreign code, which raises whatever a broken or locked file leads it to
         raise ConfigurationError(f"need a PDF that can be read, got {path}: {type(error).__name__}") from error
 
 
@@ -73,11 +74,13 @@ def _docx_text(path: Path) -> str:
     try:
         with zipfile.ZipFile(path) as parts, parts.open("word/document.xml") as part:
             data = part.read(MOST_XML + 1)
-        if len(data) > MOST_XML:
-            raise ConfigurationError(f"a document has at most {MOST_XML // 1_000_000} MB of text, got more in {path}")
-        body = ElementTree.fromstring(data)
-    except (zipfile.BadZipFile, KeyError, ElementTree.ParseError, NotImplementedError, RuntimeError) as error:
+        body = ElementTree.fromstring(data) if len(data) <= MOST_XML else None
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001 - as above; zlib has errors of its own
         raise ConfigurationError(f"need a docx that can be read, got {path}: {type(error).__name__}") from error
+    if body is None:
+        raise ConfigurationError(f"a document has at most {MOST_XML // 1_000_000} MB of text, got more in {path}")
     return "\n\n".join(_paragraph(paragraph) for paragraph in body.iter(f"{_W}p"))
 
 

@@ -160,6 +160,7 @@ class Index:
         if marks != self._marks or len(self._counts) > MOST_COUNTS:
             self._marks, self._vectors, self._counts = marks, None, {}
             self._total = self.database.execute("SELECT count(*) FROM passages").fetchone()[0]
+            self._check_model()
 
     def _telling(self, words: Sequence[str]) -> list[str]:
         """Return the words without those that most passages have, which say nothing and take the most time."""

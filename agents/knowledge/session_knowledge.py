@@ -42,7 +42,7 @@ class SessionKnowledge:
         Raises:
             CapabilityError: There is no model.
             ConfigurationError: An argument is of another kind, or there are no documents.
-            ProviderError: The embedder or the model failed, or the model took longer than 30 s.
+            ProviderError: The embedder or the model failed, or both took longer than 30 s.
             SessionNotStartedError, SessionClosedError: The session does not run.
         """
         return await self._control.ask(

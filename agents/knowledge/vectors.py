@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def packed(vector: Sequence[float]) -> bytes:
     """Return a vector as float32, of length one, so that a product is a cosine."""
-    numbers = np.asarray(vector, np.float32)
+    numbers = np.asarray(vector, np.float64)
     length = float(np.linalg.norm(numbers))
-    return (numbers / length if length > 0 else numbers).tobytes()
+    return (numbers / length if length > 0 else numbers).astype(np.float32).tobytes()
 
 
 class Cosines:

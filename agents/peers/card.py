@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from vivavoce.agents.core.names import checked_name
 from vivavoce.agents.peers.dial import checked_url
@@ -55,6 +55,10 @@ class AgentCard:
         return json.dumps(asdict(self), ensure_ascii=False)
 
     @classmethod
-    def of_json(cls, text: str) -> AgentCard:
-        """Return the card of such a text."""
-        return cls(**json.loads(text))
+    def of_json(cls, text: str) -> AgentCard | None:
+        """Return the card of such a text; None if it is none. Fields of later versions are ignored."""
+        try:
+            data = json.loads(text)
+            return cls(**{one.name: data[one.name] for one in fields(cls) if one.name in data})
+        except (ValueError, TypeError, RecursionError):
+            return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from vivavoce.agents.core.local_channel import LocalChannel
@@ -25,7 +26,8 @@ class PeerChannel(LocalChannel):
     """Carries the dialogues of sessions between processes: `DialogueOptions(channel=PeerChannel(registry, server))`.
 
     A session that joins is registered with the server's URL and the digests of its dialogues, unless `registry` has
-    registered an agent of its id; others find it there. The sessions of this process reach each other directly.
+    registered an agent of its id; others find it there. Its own sessions, all of one event loop, reach each other
+    directly.
 
     Args:
         registry: Where the agents are found, by id and by digest.
@@ -46,6 +48,8 @@ class PeerChannel(LocalChannel):
         """The connections to servers, by URL."""
         self._ways: dict[str, Link] = {}
         """The connections over which agents were reached, or have written, by their ids."""
+        self._most_ways = 16
+        """The number of ways at which those that have ended are forgotten."""
         self._registered: set[str] = set()
         if server is not None:
             server.carry(self)
@@ -53,6 +57,8 @@ class PeerChannel(LocalChannel):
     # --- the channel
 
     async def join(self, member: ChannelMember) -> None:
+        if {loop for _, loop in self._members.values()} - {asyncio.get_running_loop()}:
+            raise ConfigurationError("a PeerChannel serves the sessions of one event loop; make one for each loop")
         await super().join(member)
         if self._server is None or member.id in [card.id for card in self._registry.registered]:
             return
@@ -68,9 +74,9 @@ class PeerChannel(LocalChannel):
     async def leave(self, member: ChannelMember) -> None:
         await super().leave(member)
         if not self._members:
-            lines, self._lines = self._lines, {}
-            for line in lines.values():
-                await line.aclose()
+            for line in self._lines.values():
+                line.close()
+            self._lines, self._ways = {}, {}
             await self._tasks.finish(CLOSE_LIMIT)
         if member.id in self._registered:
             self._registered.discard(member.id)
@@ -102,10 +108,19 @@ class PeerChannel(LocalChannel):
             return None
         url = cards[0].url
         if (line := self._lines.get(url)) is None:
+            self._lines = {other: one for other, one in self._lines.items() if one.is_used}
             line = self._lines[url] = DialledLine(url, self._token, self.hello, self._tasks)
             line.open(self.side)
-        self._ways[id] = link = await line.ready()
+        link = await line.ready()
+        self._note_way(id, link)
         return link
+
+    def _note_way(self, id: str, link: Link) -> None:
+        """Reach an agent over that connection from now on."""
+        self._ways[id] = link
+        if len(self._ways) > self._most_ways:
+            self._ways = {other: one for other, one in self._ways.items() if one.is_open}
+            self._most_ways = max(16, 2 * len(self._ways))
 
     # --- the other end of a connection
 
@@ -132,9 +147,12 @@ class PeerChannel(LocalChannel):
             position=delivery.position,
         )
         known = self._ways.get(envelope.sender)
-        if known is None or not known.is_open:
-            self._ways[envelope.sender] = link
+        is_new = known is None or not known.is_open
+        if is_new:
+            self._note_way(envelope.sender, link)
         status = await super().deliver(envelope)
+        if is_new and status.status != "delivered" and self._ways.get(envelope.sender) is link:
+            del self._ways[envelope.sender]
         return Outcome(status=status.status, detail=status.detail)
 
 

@@ -47,6 +47,8 @@ SOURCE = "peers"
 """The source of `error` events."""
 CLOSE_LIMIT = 2.0
 """Seconds for the end of all connections."""
+MAX_AT_WORK = 4096
+"""Messages of all peers whose handlers may run at the same time."""
 Handler = Callable[[Peer, Any], Awaitable[Any]]
 
 
@@ -79,6 +81,8 @@ class PeersControl(Attached):
         self._handlers: dict[str, tuple[Any, Handler]] = {}
         self._tasks = OwnedTasks(f"peers of {host.context.id}")
         self._is_open = False
+        self._at_work = 0
+        """The number of handlers that run."""
 
     @staticmethod
     def of(session: Session, *, what: str = "session") -> PeersControl:
@@ -107,10 +111,9 @@ class PeersControl(Attached):
         return bool(self.peers)
 
     async def aclose(self) -> None:
-        """Close all connections; the handlers have ended, and their answers are on the way."""
+        """Close all connections, for good; the handlers have ended, and their answers are on the way."""
         for line in self.peers.values():
-            if line.link is not None:
-                line.link.close()
+            line.close()
         await self._tasks.finish(CLOSE_LIMIT)
 
     # --- own calls
@@ -129,7 +132,7 @@ class PeersControl(Attached):
         try:
             await self.peers[peer].ready()
         except BaseException:
-            del self.peers[peer]
+            self.peers.pop(peer, None)
             raise
         return peer
 
@@ -148,6 +151,8 @@ class PeersControl(Attached):
         link = Link(socket, wire, SessionSide(self, peer))
         line.open(link)
         self.peers[peer] = line
+        if self._context.closing.is_asked:  # it closes no peers that come from now on
+            line.close()
         return peer, link
 
     def drop(self, peer: Peer) -> None:
@@ -170,6 +175,7 @@ class PeersControl(Attached):
         return self._turns is not None and self._turns.is_answer(turn_id)
 
     def _dialled(self, url: str, token: str) -> Peer:
+        self._check_ready()  # again, behind the registry's answer
         for closed in [one for one, line in self.peers.items() if line.is_closed]:
             del self.peers[closed]
         line = DialledLine(url, token, self.hello, self._tasks)
@@ -212,6 +218,8 @@ class PeersControl(Attached):
             return Outcome(status="rejected", detail=f"it takes {named(self.takes)}")
         if not isinstance(call.content, str):
             return Outcome(status="rejected", detail="a text must be a str")
+        if not call.content.strip():
+            return Outcome(status="rejected", detail="it needs a text with words")
         if self._turns is not None:
             return await self._turns.take(call.content, wants_answer=call.wants_answer)
         event = GraphEvent("peer_message", PeerText(peer, call.content))
@@ -227,11 +235,17 @@ class PeersControl(Attached):
             message = _message(model, call.content)
         except PeerRejected as error:
             return Outcome(status="rejected", detail=str(error))
+        if self._at_work >= MAX_AT_WORK:
+            return Outcome(status="failed", detail=f"the handlers of {MAX_AT_WORK} messages run")
         answers: list[Any] = []
         title = f"handler of {named((call.model,))} of a peer"
 
         async def run() -> None:
-            answers.append(packed_answer(title, await awaited(title, handler(peer, message))))
+            self._at_work += 1
+            try:
+                answers.append(packed_answer(title, await awaited(title, handler(peer, message))))
+            finally:
+                self._at_work -= 1
 
         begun: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
         # By the inbox: the calling task serves a connection, whose context the handler must not get.
@@ -250,14 +264,15 @@ class PeersControl(Attached):
         return Outcome(model=answer_model, content=content)
 
     def _begin(self, call: Call, title: str, run: Callable[[], Awaitable[None]], begun: asyncio.Future[Run]) -> None:
+        if begun.done():  # its caller has left
+            return
         with trace_of(call.traceparent):
             watch = self._context.observer.hook("on_message", model=call.model or "str")
         limit = self._host.hook_timeout
         started = self._context.hooks.start(
             "callback", title, run, limit, "between its speeches", source=SOURCE, watch=watch
         )
-        if not begun.done():
-            begun.set_result(started)
+        begun.set_result(started)
 
     # --- texts that are turns
 

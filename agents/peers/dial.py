@@ -19,6 +19,8 @@ HELLO_LIMIT = 15.0
 """Seconds for the other end's hello, before which it may start a session."""
 HEARTBEAT = 20.0
 """Seconds without a message after which an end sends a ping; it waits half as long for the answer."""
+GOODBYE_LIMIT = 0.5
+"""Seconds for the other end's answer to the close of a connection."""
 STATUSES = {
     401: "it needs another token",
     403: "it needs a token",
@@ -127,7 +129,7 @@ async def _connect(url: str, token: str) -> Any:
                 heartbeat=HEARTBEAT,
                 max_msg_size=MAX_FRAME,
                 proxy=proxy_of(url),
-                timeout=aiohttp.ClientWSTimeout(ws_close=0.5),
+                timeout=aiohttp.ClientWSTimeout(ws_close=GOODBYE_LIMIT),
             )
         session.detach()
         return socket

@@ -37,8 +37,15 @@ class Line(ABC):
             PeerUnreachable, PeerRejected: There is none.
         """
 
+    def close(self) -> None:
+        """Close it for good, also if it is being made."""
+        self.is_closed = True
+        if self.link is not None:
+            self.link.close()
+
     async def aclose(self) -> None:
-        """Close it for good."""
+        """Close it for good, and wait for that."""
+        self.close()
         if self.link is not None:
             await self.link.aclose()
 
@@ -47,9 +54,9 @@ class GivenLine(Line):
     """The connection that a peer has made."""
 
     url = ""
-    is_closed = False
 
     def __init__(self) -> None:
+        self.is_closed = False
         self.link: Link | None = None
 
     def open(self, link: Link) -> None:
@@ -90,15 +97,22 @@ class DialledLine(Line):
 
     async def ready(self) -> Link:
         async with self._dialling:
-            if self.is_closed:
-                raise PeerUnreachable(f"the connection to {self.url} was closed; connect() makes another one")
+            self._check_not_closed()
             if self.link is None or not self.link.is_open:
                 socket, wire = await dial(self._url, self._token, self._hello())
+                if self.is_closed:
+                    socket.abort()
+                self._check_not_closed()
                 assert self._side is not None, "open() comes first"
                 self.link = Link(socket, wire, self._side)
                 self._tasks.start(self.link.run(), f"connection to {self.url}")
             return self.link
 
-    async def aclose(self) -> None:
-        self.is_closed = True
-        await super().aclose()
+    @property
+    def is_used(self) -> bool:
+        """Whether it is connected, or a call connects it."""
+        return self._dialling.statistics().locked or (self.link is not None and self.link.is_open)
+
+    def _check_not_closed(self) -> None:
+        if self.is_closed:
+            raise PeerUnreachable(f"the connection to {self.url} was closed; connect() makes another one")

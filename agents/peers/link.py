@@ -117,7 +117,7 @@ class Link:
                 return await waiting
             except anyio.get_cancelled_exc_class():
                 if self.is_open and (cancel := self.wire.cancel(number)):
-                    with anyio.move_on_after(CLOSE_LIMIT, shield=True):
+                    with anyio.move_on_after(CLOSE_LIMIT, shield=True), suppress(PeerUnreachable):
                         await self._write(cancel)
                 raise
             finally:
@@ -142,11 +142,12 @@ class Link:
                     broken = error
                     break
                 if isinstance(frame, Call | Delivery):
-                    tasks.start_soon(self._answer, frame)
+                    self._answering[frame.number] = scope = anyio.CancelScope()
+                    tasks.start_soon(self._answer, frame, scope)
                 elif isinstance(frame, Outcome):
                     self._settle(frame)
-                elif isinstance(frame, Cancel) and (scope := self._answering.get(frame.number)) is not None:
-                    scope.cancel()
+                elif isinstance(frame, Cancel) and frame.number in self._answering:
+                    self._answering[frame.number].cancel()
             self._ended.set()
             tasks.cancel_scope.cancel()
         if broken is not None:
@@ -157,9 +158,8 @@ class Link:
         if waiting is not None and not waiting.done():
             waiting.set_result(outcome)
 
-    async def _answer(self, frame: Call | Delivery) -> None:
-        with anyio.CancelScope() as scope, suppress(PeerUnreachable):
-            self._answering[frame.number] = scope
+    async def _answer(self, frame: Call | Delivery, scope: anyio.CancelScope) -> None:
+        with scope, suppress(PeerUnreachable):
             try:
                 outcome = await self._outcome_of(frame)
                 await self._write(self.wire.outcome(frame.number, outcome))

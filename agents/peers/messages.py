@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from vivavoce.agents.core.application_code import application_code
+from vivavoce.agents.peers.wire import short
 from vivavoce.pipelines.core.characters import whole
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError, PeerRejected
@@ -67,7 +68,7 @@ def unpacked(kind: type[M], content: Any) -> M:
 
 def named(models: tuple[str, ...]) -> str:
     """Return the names of models that an end takes, for an error."""
-    return ", ".join(sorted(name or "texts" for name in models)) or "nothing"
+    return short(", ".join(sorted(name or "texts" for name in models))) or "nothing"
 
 
 def is_model(kind: object) -> TypeGuard[type[BaseModel]]:

@@ -14,7 +14,7 @@ from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.store import CALLS, Place, SessionStore, removing
 from vivavoce.agents.peers.card import AgentCard
 from vivavoce.pipelines.core.checks import check_instance
-from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, describe
+from vivavoce.pipelines.core.errors import ConfigurationError, describe
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 
@@ -27,6 +27,9 @@ LEASE = 15.0
 RENEWAL = 5.0
 """Seconds between two renewals."""
 CLOSE_LIMIT = 2.0
+"""Seconds for the end of the renewal."""
+REMOVAL_LIMIT = 10.0
+"""Seconds for the removal of all agents."""
 
 
 class AgentRegistry:
@@ -105,6 +108,9 @@ class AgentRegistry:
         found: list[AgentCard] = []
         for text in texts:
             card = AgentCard.of_json(text)
+            if card is None:
+                logger.warning("An entry of the agent registry cannot be read, and is left out")
+                continue
             if not card.fits(id=id, domain=domain, capability=capability, digest=digest):
                 continue
             if await self._store.is_held(_lease_of(card.id)):
@@ -128,28 +134,42 @@ class AgentRegistry:
             await self._store.release(_lease_of(id), self._holder)
 
     async def aclose(self) -> None:
-        """Remove all agents that this object has registered, and stop renewing."""
+        """Remove all agents that this object has registered, for a short time at most, and stop renewing."""
         self._tasks.cancel()
         await self._tasks.finish(CLOSE_LIMIT)
         self._is_renewing = False
-        for id in list(self._own):
-            try:
-                await self.unregister(id)
-            except StoreError as error:
-                logger.warning("The agent %r stays registered for up to %g s: %s", id, LEASE, describe(error))
+        staying = {*self._own}
+        with anyio.move_on_after(REMOVAL_LIMIT):
+            for id in list(self._own):
+                try:
+                    await self.unregister(id)
+                    staying.discard(id)
+                except Exception as error:  # noqa: BLE001 - a store is foreign code
+                    logger.warning("The agent %r was not removed from the registry: %s", id, describe(error))
+        self._own.clear()
+        if staying:
+            logger.warning("%d agents stay registered for up to %g s", len(staying), LEASE)
 
     async def _renew(self) -> None:
         while True:
             await anyio.sleep(RENEWAL)
-            for id in list(self._own):
+            for card in list(self._own.values()):
                 try:
-                    if await self._store.hold(_lease_of(id), self._holder, self._lease):
-                        await self._store.write(CARDS, id, self._own[id].to_json(), nx=True)
-                    else:
-                        logger.warning("Another process has registered the agent %r", id)
-                        self._own.pop(id, None)
-                except StoreError as error:
-                    logger.warning("The entry of the agent %r was not renewed: %s", id, describe(error))
+                    await self._renew_one(card)
+                except Exception as error:  # noqa: BLE001 - a store is foreign code; the others are renewed
+                    logger.warning("The entry of the agent %r was not renewed: %s", card.id, describe(error))
+
+    async def _renew_one(self, card: AgentCard) -> None:
+        if self._own.get(card.id) is not card:  # it was removed or registered anew during this round
+            return
+        is_held = await self._store.hold(_lease_of(card.id), self._holder, self._lease)
+        if card.id not in self._own:  # it was removed meanwhile
+            await self._store.release(_lease_of(card.id), self._holder)
+        elif is_held:
+            await self._store.write(CARDS, card.id, self._own[card.id].to_json(), nx=True)
+        elif self._own[card.id] is card:
+            logger.warning("Another process has registered the agent %r", card.id)
+            del self._own[card.id]
 
 
 def _lease_of(id: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import anyio
 
 from vivavoce.agents.peers.control import PeersControl
-from vivavoce.agents.peers.dial import HEARTBEAT, HELLO_LIMIT, check_hello, checked_token
+from vivavoce.agents.peers.dial import GOODBYE_LIMIT, HEARTBEAT, HELLO_LIMIT, check_hello, checked_token
 from vivavoce.agents.peers.link import Link, Side, refuse
 from vivavoce.agents.peers.peer import Peer
 from vivavoce.agents.peers.wire import MAX_FRAME, Hello, PeerProtocolError, PeerWire, encode
@@ -91,6 +91,8 @@ class PeerServer:
         self._port = port
         self._sessions: dict[str, Session] = {}
         self._channel: Carrier | None = None
+        self._silent: set[anyio.CancelScope] = set()
+        """The waits for a client's hello."""
         self._links: set[Link] = set()
         self._connections = 0
         self._runner: web.AppRunner | None = None
@@ -122,6 +124,8 @@ class PeerServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         runner, self._runner = self._runner, None
+        for silent in self._silent:
+            silent.cancel()
         for link in list(self._links):
             link.close()
         if runner is not None:
@@ -177,14 +181,16 @@ class PeerServer:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         from aiohttp import web
 
-        given = request.headers.get("Authorization", "").encode()
+        given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
         if self._token and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
             return web.Response(status=401)
         if not self._token and "Origin" in request.headers:  # any page could reach a server on loopback
             return web.Response(status=403)
         if self._connections >= MAX_CONNECTIONS:
             return web.Response(status=503)
-        socket = web.WebSocketResponse(heartbeat=HEARTBEAT, max_msg_size=MAX_FRAME, compress=False)
+        socket = web.WebSocketResponse(
+            timeout=GOODBYE_LIMIT, heartbeat=HEARTBEAT, max_msg_size=MAX_FRAME, compress=False
+        )
         if not socket.can_prepare(request).ok:
             return web.Response(status=426)
         await socket.prepare(request)
@@ -193,7 +199,7 @@ class PeerServer:
             await self._serve_socket(socket, request.match_info["session"])
         except PeerRejected as error:
             await refuse(socket, str(error))
-        except (PeerProtocolError, TimeoutError) as error:
+        except (PeerProtocolError, OSError) as error:
             logger.warning("A client is no peer: %s", describe(error))
             await socket.close(code=1002)
         finally:
@@ -202,8 +208,14 @@ class PeerServer:
 
     async def _serve_socket(self, socket: Any, session_id: str) -> None:
         wire = PeerWire(Hello())
-        with anyio.fail_after(HELLO_LIMIT):
-            check_hello(wire, await socket.receive())
+        with anyio.move_on_after(HELLO_LIMIT) as silent:
+            self._silent.add(silent)
+            try:
+                check_hello(wire, await socket.receive())
+            finally:
+                self._silent.discard(silent)
+        if silent.cancelled_caught:
+            raise PeerProtocolError("it said no hello")
         if wire.other.wants == "dialogues":
             await self._serve_dialogues(socket, wire)
         elif session_id:
@@ -251,6 +263,8 @@ class PeerServer:
 
     async def _run(self, link: Link) -> None:
         self._links.add(link)
+        if self._runner is None:  # the server has ended meanwhile
+            link.close()
         try:
             await link.run()
         finally:

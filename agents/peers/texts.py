@@ -50,8 +50,6 @@ class TextTurns:
 
     async def take(self, text: str, *, wants_answer: bool) -> Outcome:
         """Take a text as a turn of the user; return the heard words of the answer to a request."""
-        if not text.strip():  # the session makes no turn of it
-            return Outcome(status="rejected", detail="it needs a text with words")
         if not wants_answer:
             self._host.take_text(text)
             return Outcome()

@@ -31,6 +31,9 @@ MAX_FRAME = 1024 * 1024
 MAX_OPEN = 4096
 """Calls of one end that have no outcome yet."""
 
+MAX_SHOWN = 500
+"""Characters of a text that errors, logs and models may get."""
+
 Wants = Literal["session", "dialogues"]
 Status = Literal["delivered", "rejected", "failed"]
 Notice = Literal["message", "expired"]
@@ -137,6 +140,7 @@ _CHECKS: dict[str, Callable[[object], bool]] = {
     "Status": lambda value: value in get_args(Status),
     "Notice": lambda value: value in get_args(Notice),
 }
+_SHOWN = ("id", "detail", "model")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -178,11 +182,16 @@ def decode(text: str) -> Frame:
             value = data[one.name]
             if not _CHECKS[str(one.type)](value):
                 raise PeerProtocolError(f"{one.name} of a frame {kind.__name__.lower()!r} is of another kind")
-            values[one.name] = tuple(value) if one.type == "Names" else value
+            values[one.name] = tuple(value) if one.type == "Names" else short(value) if one.name in _SHOWN else value
     try:
         return kind(**values)
     except TypeError:
         raise PeerProtocolError(f"a frame {kind.__name__.lower()!r} lacks a field") from None
+
+
+def short(text: str) -> str:
+    """Return a text of the other end as one short line: errors, logs and models get it."""
+    return "".join(one if one.isprintable() else " " for one in text[:MAX_SHOWN])
 
 
 def _refuse(constant: str) -> None:

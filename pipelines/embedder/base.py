@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -81,7 +82,9 @@ async def _request(embedder: Embedder, texts: Sequence[str]) -> tuple[list[tuple
     with request as count, provider_errors(embedder.provider):
         answer = await embedder.embed(texts)
         count(answer.input_tokens if isinstance(answer, Embeddings) else None)
-        vectors = [tuple(float(number) for number in vector) for vector in answer]
+        vectors = [tuple(map(float, vector)) for vector in answer]
+        if not all(math.isfinite(sum(vector)) for vector in vectors):
+            raise ProviderProtocolError("needed finite numbers, got others", provider=embedder.provider)
         return vectors, {len(vector) for vector in vectors}
 
 

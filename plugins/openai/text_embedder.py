@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from array import array
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,18 +96,20 @@ class Embedder(OpenAIComponent[Client], base.Embedder):
         signature = await self._endpoint.sign()
         asked = f"asked for embeddings of model {self._model!r} with {self._dimensions} dimensions"
         failures = self._failures(lambda: texts, signature, asked=asked)
-        data = b""
+        data = bytearray()
         async with self._client.request("embeddings", failures, json=body, headers=signature) as response:
             async for piece in response.chunks():
                 data += piece
                 if len(data) > MAX_BODY:
                     raise ProviderProtocolError(f"needed at most {MAX_BODY} bytes, got more", provider=PROVIDER)
-        return embeddings_of(data)
+        return embeddings_of(bytes(data), "b" if self._vectors.encoding == "base64_int8" else "f")
 
 
-def embeddings_of(data: bytes) -> Embeddings:
+def embeddings_of(data: bytes, kind: str) -> Embeddings:
     """Return the vectors of an answer, in the order of their texts.
 
+    Args:
+        kind: Of the numbers of a vector that is base64, as in `struct`.
     Raises:
         ProviderProtocolError: It is of another shape.
     Source: platform.openai.com/docs/api-reference/embeddings (`data`: `index`, `embedding`; `usage`: `prompt_tokens`).
@@ -117,8 +119,8 @@ def embeddings_of(data: bytes) -> Embeddings:
         found = sorted(answer["data"], key=lambda one: int(one["index"]))
         used = (answer.get("usage") or {}).get("prompt_tokens")
         tokens = used if isinstance(used, int) else None  # some servers report none
-        return Embeddings([_numbers(one["embedding"]) for one in found], input_tokens=tokens)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        return Embeddings([_numbers(one["embedding"], kind) for one in found], input_tokens=tokens)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, struct.error) as error:
         problem = type(error).__name__
     # outside of the block: the error would be this one's context, and it holds the answer
     raise ProviderProtocolError(
@@ -128,7 +130,8 @@ def embeddings_of(data: bytes) -> Embeddings:
     )
 
 
-def _numbers(vector: Any) -> list[float]:
-    """Return the numbers of a vector; signed bytes as base64 are those of `base64_int8`."""
-    numbers = array("b", base64.b64decode(vector, validate=True)) if isinstance(vector, str) else vector
-    return [float(number) for number in numbers]
+def _numbers(vector: Any, kind: str) -> list[float]:
+    if isinstance(vector, str):
+        data = base64.b64decode(vector, validate=True)
+        vector = struct.unpack(f"<{len(data) // struct.calcsize(kind)}{kind}", data)
+    return [float(number) for number in vector]

@@ -353,6 +353,9 @@ def test_the_cost_of_an_answer_counts_in_the_budget() -> None:
 def test_a_model_that_hangs_is_given_up_and_one_that_fails_is_asked_again() -> None:
     error = rag(request_only([HANG], knowledge=KnowledgeOptions(base=filled(), mode="off")), "Open?")
     assert isinstance(error, ProviderTimeoutError)
+    embedder = ScriptedEmbedder().when("open?", delay=HANG)
+    error = rag(request_only("A.", knowledge=KnowledgeOptions(base=filled(embedder=embedder), mode="off")), "Open?")
+    assert isinstance(error, ProviderTimeoutError)
     busy = ProviderError("busy", provider="scripted", retryable=True)
     knowledge = KnowledgeOptions(base=filled(), mode="off")
     assert rag(request_only([busy], "A.", knowledge=knowledge), "Open?").answer == "A."

@@ -9,7 +9,8 @@ import pytest
 
 from kit.memory import ScriptedStore, session_with, started
 from vivavoce.agents import MemoryOptions
-from vivavoce.agents.memory import SessionMemory, SessionStore, StoreError, StoreUnavailable
+from vivavoce.agents.memory import InProcessStore, SessionMemory, SessionStore, StoreError, StoreUnavailable
+from vivavoce.agents.memory.stores.store import Place
 from vivavoce.agents.testing import run_virtual
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -84,6 +85,39 @@ async def test_a_session_of_another_user_is_refused(store: SessionStore) -> None
         with pytest.raises(StoreError, match="the session 'plan' is that of another user; take another id, or erase"):
             async with SessionMemory.create(store, "plan", user=user, timeout=PATIENT):
                 pass
+
+
+async def test_of_two_users_that_create_a_session_at_the_same_time_one_has_it() -> None:
+    class Racing(InProcessStore):
+        readers = 0
+        both = anyio.Event()
+
+        async def read(self, place: Place, entry: str) -> str | None:
+            text = await super().read(place, entry)
+            if entry == "user" and not self.both.is_set():
+                self.readers += 1
+                if self.readers == 2:
+                    self.both.set()
+                await self.both.wait()
+            return text
+
+    store = Racing()
+    got: dict[str, str] = {}
+
+    async def create(user: str) -> None:
+        try:
+            async with SessionMemory.create(store, "plan", user=user, timeout=PATIENT):
+                got[user] = "created"
+        except StoreError as error:
+            got[user] = str(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(create, "anna")
+        tasks.start_soon(create, "ben")
+    (owner,) = (user for user, how in got.items() if how == "created")
+    assert [one.id for one in await store.sessions(owner)] == ["plan"]
+    (refused,) = (how for how in got.values() if how != "created")
+    assert "is that of another user" in refused
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -162,6 +163,16 @@ async def test_an_agent_that_has_left_or_never_was_cannot_be_reached(ends: Ends)
     assert (await ends[0].deliver(letter("again"))).status == "delivered"
     assert seller.got == ["tea", "again"]
     await left(ends, buyer, seller)
+
+
+async def test_a_channel_between_processes_is_that_of_one_event_loop() -> None:
+    async with AgentRegistry() as registry:
+        channel = PeerChannel(registry)
+        await channel.join(first := Member("buyer"))
+        with pytest.raises(ConfigurationError, match="the sessions of one event loop"):
+            await anyio.to_thread.run_sync(asyncio.run, channel.join(Member("seller")))
+        await channel.leave(first)
+        await anyio.to_thread.run_sync(asyncio.run, channel.join(Member("seller")))
 
 
 async def test_an_id_is_taken_once(ends: Ends) -> None:

@@ -117,6 +117,15 @@ async def test_a_token_opens_the_server_and_is_shown_nowhere() -> None:
         assert "two words" not in str(refused.value)
 
 
+async def test_a_header_that_is_no_text_is_another_token(caplog: pytest.LogCaptureFixture) -> None:
+    async with PeerServer(token="x") as server:
+        port = int(server.url.rstrip("/").rpartition(":")[2])
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(b"GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \xff\r\n\r\n")
+            assert (await stream.receive()).startswith(b"HTTP/1.1 401")
+    assert caplog.text == ""
+
+
 async def test_browsers_do_not_reach_a_server_without_a_token() -> None:
     async with PeerServer() as server:
         with pytest.raises(aiohttp.WSServerHandshakeError, match="403"):

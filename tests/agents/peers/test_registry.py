@@ -11,6 +11,7 @@ import pytest
 
 from vivavoce.agents.memory import InProcessStore, SqliteStore, StoreUnavailable
 from vivavoce.agents.peers import AgentCard, AgentRegistry
+from vivavoce.agents.peers.registry import CARDS, CLOSE_LIMIT, REMOVAL_LIMIT
 from vivavoce.agents.testing import run_virtual
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -26,6 +27,21 @@ class Cuttable(InProcessStore):
     async def hold(self, session_id: str, holder: str, seconds: float, *, takes_over: bool = False) -> bool:
         if self.is_cut and not takes_over:
             raise StoreUnavailable("cut")
+        return await super().hold(session_id, holder, seconds, takes_over=takes_over)
+
+
+class Slow(InProcessStore):
+    """A store whose renewals take effect when they may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renews = anyio.Event()
+        self.may_go_on: anyio.Event | None = None
+
+    async def hold(self, session_id: str, holder: str, seconds: float, *, takes_over: bool = False) -> bool:
+        if self.may_go_on is not None and not takes_over:
+            self.renews.set()
+            await self.may_go_on.wait()
         return await super().hold(session_id, holder, seconds, takes_over=takes_over)
 
 
@@ -99,6 +115,78 @@ def test_a_process_that_was_replaced_does_not_renew_the_entry_of_the_other() -> 
             assert old.registered == ()
 
     run_virtual(main())
+
+
+def test_an_agent_that_leaves_during_a_renewal_is_gone_and_the_others_stay() -> None:
+    async def main() -> None:
+        store = Slow()
+        async with AgentRegistry(store) as registry, anyio.create_task_group() as group:
+            await registry.register(TAX)
+            await registry.register(BANK)
+            store.may_go_on = anyio.Event()
+            await store.renews.wait()
+            group.start_soon(registry.unregister, "tax")
+            await anyio.sleep(0.1)
+            store.may_go_on.set()
+            await anyio.sleep(60.0)
+            assert await AgentRegistry(store).find() == [BANK]
+            assert not await store.is_held("vivavoce.agents/tax")
+            assert registry.registered == (BANK,)
+
+    run_virtual(main())
+
+
+def test_any_failure_of_a_store_costs_one_renewal_only() -> None:
+    class Failing(InProcessStore):
+        fails = 0
+
+        async def hold(self, session_id: str, holder: str, seconds: float, *, takes_over: bool = False) -> bool:
+            if self.fails:
+                self.fails -= 1
+                raise ConnectionError("a store of the application's own")
+            return await super().hold(session_id, holder, seconds, takes_over=takes_over)
+
+    async def main() -> None:
+        store = Failing()
+        async with AgentRegistry(store) as registry:
+            await registry.register(TAX)
+            await registry.register(BANK)
+            store.fails = 1
+            await anyio.sleep(60.0)
+            assert await registry.find() == [BANK, TAX]
+            store.fails = 1
+        assert [card.id for card in await AgentRegistry(store).find()] == ["tax"]  # for up to 15 s
+
+    run_virtual(main())
+
+
+def test_a_store_that_hangs_delays_the_close_for_a_short_time_only(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        store = Slow()
+        registry = AgentRegistry(store)
+        for number in range(100):
+            await registry.register(AgentCard(f"agent-{number}", "ws://h:1/"))
+        store.may_go_on = anyio.Event()
+        began = anyio.current_time()
+        await registry.aclose()
+        assert anyio.current_time() - began <= CLOSE_LIMIT + REMOVAL_LIMIT
+
+    run_virtual(main())
+    assert "stay registered for up to 15 s" in caplog.text
+
+
+async def test_an_entry_that_cannot_be_read_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    store = InProcessStore()
+    async with AgentRegistry(store) as registry:
+        await registry.register(TAX)
+        for id, text in (("newer", '{"id": "newer", "url": "ws://h:1/", "color": "red"}'), ("broken", "secret")):
+            await store.hold(f"vivavoce.agents/{id}", "another", 15.0)
+            await store.write(CARDS, id, text)
+        assert await registry.find(domain="finance") == [TAX]
+        assert await registry.find(id="broken") == []
+        assert [card.id for card in await registry.find()] == ["newer", "tax"]
+    assert "An entry of the agent registry cannot be read" in caplog.text
+    assert "secret" not in caplog.text
 
 
 @pytest.mark.parametrize(

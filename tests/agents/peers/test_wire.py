@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vivavoce.agents.peers.messages import named
 from vivavoce.agents.peers.wire import (
     MAX_FRAME,
     MAX_OPEN,
@@ -97,6 +99,16 @@ def test_whatever_comes_ends_the_connection_or_is_a_frame_that_may_come(texts: l
             return
         assert frame is None or isinstance(frame, Call | Delivery | Outcome | Takes | Cancel)
         assert (wire.other.id, wire.own.id) == ("there", "here")
+
+
+def test_texts_of_the_other_end_for_errors_and_logs_are_short_and_one_line() -> None:
+    for text in ("x" * 400_000, "no\n\x1b[2J" * 1000):
+        for frame in (Outcome(detail=text, model=text), Hello(id=text), Refused(detail=text)):
+            read = decode(encode(frame))
+            for name in {"id", "detail", "model"} & {one.name for one in fields(read)}:
+                assert len(getattr(read, name)) <= 500
+                assert getattr(read, name).isprintable()
+    assert len(named(tuple(str(number) for number in range(100_000)))) <= 501
 
 
 def test_the_first_frame_is_a_hello_and_there_is_one() -> None:

@@ -57,7 +57,13 @@ async def test_each_server_with_embeddings_is_asked_at_its_path_with_the_key(nam
     assert request.path == ("/openai/v1/embeddings" if name == "azure" else "/v1/embeddings")
     key = ("api-key", KEY) if name == "azure" else ("Authorization", f"Bearer {KEY}")
     assert request.headers[key[0]] == key[1]
-    encoding = {"perplexity": "base64_int8", "together": None, "fireworks": None}.get(name, "float")
+    encoding = {
+        "perplexity": "base64_int8",
+        "together": None,
+        "fireworks": None,
+        "openai": "base64",
+        "azure": "base64",
+    }.get(name, "float")
     assert request.body == {
         "model": "m",
         "input": ["nine"],
@@ -75,6 +81,15 @@ async def test_the_twin_embeds_texts_by_their_words_beside_its_script(name: Serv
         assert [list(one) for one in found] == [[2, 1, 0], [0, 0, 1], [0, 0, 0]]
         assert found.input_tokens == 8
         assert twin.refused == []
+
+
+async def test_openai_s_vectors_come_as_base64_and_numbers_are_taken_too() -> None:
+    text = base64.b64encode(struct.pack("<3f", 1.0, -0.5, 0.25)).decode()
+    for answer in (vectors(text), vectors([1.0, -0.5, 0.25])):
+        found, _ = await asked("openai", "nine", answer=answer, model="m", dimensions=3)
+        assert [list(one) for one in found] == [[1.0, -0.5, 0.25]]
+    with pytest.raises(ProviderError, match="got another answer"):
+        await asked("openai", "nine", answer=vectors(text[:4]), model="m", dimensions=3)
 
 
 def test_a_server_without_embeddings_is_refused_with_those_that_have_them() -> None:
