@@ -54,8 +54,8 @@ MEMBERS: dict[type, str] = {
     CascadingPipeline: "capabilities fallback is_prepared name open parts prepare text_filters",  # the port's
     ConversationFlow: "cleanup model on_turn_end on_turn_start run session",
     Dialogue: (
-        "add_message check cleanup_conversation digest get_conversation get_current_state get_edge get_overview "
-        "is_cyclic is_ender is_finished is_included is_starter is_valid_message is_valid_reply manifest name on rules "
+        "add_message check cleanup_conversation digest get_context get_conversation get_current_state get_edge "
+        "get_overview get_sessions is_cyclic is_ender is_finished is_included is_starter is_valid_message is_valid_reply manifest name on rules "
         "start_dialogue update_state"
     ),
     DialogueContext: "dialogue send session session_id",
@@ -79,7 +79,7 @@ MEMBERS: dict[type, str] = {
     SessionHistory: "add_message copy items messages remove replace_text summarise",
     SessionInput: "clear_turn commit_turn frames mute text",
     SessionMemory: (
-        "add_agent agent_data attach data get_chat_history get_reasoning_events get_stream_debug_info id "
+        "add_agent agent_data attach create data get_chat_history get_reasoning_events get_stream_debug_info id "
         "link_pending_reasoning_events list_agents metadata notify open_stream post private remove_agent "
         "save_reasoning_event stop stream stream_data subscribe to_dict wait"
     ),

@@ -58,14 +58,22 @@ def demo_page(server: RoomEndpoint | None, folder: Path) -> Iterator[str]:
         server: A real LiveKit server; None: the embedded room, which serves the page itself.
         folder: Where the commands run.
     """
+    offline = (
+        "demo",
+        "--no-call",
+        "--voice",
+        "espeak",
+        "--ears",
+        "pocketsphinx",
+    )  # the page's caller speaks with espeak
     if server is None:
-        with command("demo", "--no-call", "--port", "0", until="Ctrl-C", folder=folder) as printed:
+        with command(*offline, "--port", "0", until="Ctrl-C", folder=folder) as printed:
             (url,) = re.findall(r"^room +ws:(\S+)", printed, re.MULTILINE)
             yield f"http:{url}/"
         return
     account = ["--url", server.url, "--api-key", server.api_key]
     secret = {"LIVEKIT_API_SECRET": server.api_secret}
-    with command("demo", "--no-call", *account, until="Ctrl-C", folder=folder, **secret) as printed:
+    with command(*offline, *account, until="Ctrl-C", folder=folder, **secret) as printed:
         (name,) = re.findall(r"registered as (\S+)", printed)
         page = ["page", *account, "--agent-name", name, "--port", "0"]
         with command(*page, until="Ctrl-C", folder=folder, **secret) as said:

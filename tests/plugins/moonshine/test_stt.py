@@ -66,19 +66,28 @@ async def test_whole_sentences_are_understood_to_the_word_clean_and_in_noise() -
 async def test_interims_come_before_the_final() -> None:
     (speech,) = await spoken_naturally(SENTENCES[0])
     stream = await moonshine.STT().open()
-    events = stream.events()
-    interims: list[str] = []
-    stream.speech_started(0.0)
-    for frame in frames(speech):
-        stream.push(frame)
-        if len(interims) < 2 and stream.wants_look:
-            with anyio.fail_after(LIMIT):
-                event = await anext(events)
-            assert isinstance(event, STTInterim)
-            interims.append(event.text)
-    await stream.aclose()
-    assert len(interims) == 2
-    assert interims[0] != interims[1]
+    heard: list[STTEvent] = []
+
+    async def listen() -> None:
+        async for event in stream.events():
+            heard.append(event)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(listen)
+        stream.speech_started(0.0)
+        with anyio.fail_after(LIMIT):
+            for frame in frames(speech):
+                stream.push(frame)
+                while stream.wants_look:
+                    await anyio.lowlevel.checkpoint()
+            stream.flush()
+            while not (heard and isinstance(heard[-1], STTFinal)):
+                await anyio.lowlevel.checkpoint()
+        await stream.aclose()
+    *interims, final = heard
+    assert all(isinstance(event, STTInterim) for event in interims)
+    assert len({event.text for event in interims}) >= 2
+    assert words_of(final.text) == words_of(SENTENCES[0])
 
 
 @pytest.mark.parametrize("sound", [AudioFrame.silence(1.5, 16000), white_noise(1.5, -40)], ids=["silence", "noise"])
