@@ -55,8 +55,8 @@ MEMBERS: dict[type, str] = {
     ConversationFlow: "cleanup model on_turn_end on_turn_start run session",
     Dialogue: (
         "add_message check cleanup_conversation digest get_context get_conversation get_current_state get_edge "
-        "get_overview get_sessions is_cyclic is_ender is_finished is_included is_starter is_valid_message is_valid_reply manifest name on rules "
-        "start_dialogue update_state"
+        "get_overview get_sessions is_cyclic is_ender is_finished is_included is_starter is_valid_message "
+        "is_valid_reply manifest name on rules start_dialogue update_state"
     ),
     DialogueContext: "dialogue send session session_id",
     Edge: "digest efunc func model set_edge_handler set_message_handler",
