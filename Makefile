@@ -6,7 +6,10 @@ BIN := .venv/bin
 VERSIONS := .ci/constraints.txt
 PIP := PIP_CONSTRAINT=$(VERSIONS) PIP_BUILD_CONSTRAINT=$(VERSIONS) $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # pip takes 90 s and 80 s of CPU for the packages of the tests, uv a seventh of both; for those of the demo it is alike.
-UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint $(VERSIONS) --build-constraint $(VERSIONS)
+# uv reads no settings of pip, such as another index, and its own list of certificates lacks a company's.
+UV := $(BIN)/uv pip install --system-certs --quiet --python $(BIN)/python --constraint $(VERSIONS) --build-constraint $(VERSIONS)
+# Where there is no uv for this machine, or it cannot reach what pip reaches, pip installs.
+INSTALL = { $(PIP) uv 2>/dev/null && $(UV) $(1); } || { echo "uv cannot install here: pip does, which takes longer ..." >&2; $(PIP) $(1); }
 # The tests' own programs (tests/kit/suite). -P: this folder is no place for imports.
 SUITE := PYTHONPATH=tests $(BIN)/python -P -m kit.suite
 
@@ -71,14 +74,13 @@ mutate: .venv/.dev
 # Changed versions or a new plugin folder make a stamp stale; the next call installs again.
 .venv/.demo: pyproject.toml setup.py plugins $(VERSIONS) | $(BIN)/python
 	@echo "Installing vivavoce[demo] into .venv (half a minute, once) ..."
-	@if $(PIP) uv 2>/dev/null; then $(UV) --editable '.[demo]'; else $(PIP) --editable '.[demo]'; fi    # no uv for this machine
+	@$(call INSTALL,--editable '.[demo]')
 	@touch $@
 
 .venv/.dev: pyproject.toml setup.py plugins $(VERSIONS) | $(BIN)/python
 	@echo "Installing vivavoce[dev] into .venv (one to two minutes, once) ..."
-	@$(PIP) uv
-	@$(UV) --editable '.[dev]'
-	@$(UV) --no-deps silero-vad    # its model file, for onnxruntime; the package itself would bring torch
+	@$(call INSTALL,--editable '.[dev]')
+	@$(call INSTALL,--no-deps silero-vad)    # its model file, for onnxruntime; the package itself would bring torch
 	@touch $@ .venv/.demo
 
 $(BIN)/python:

@@ -8,6 +8,8 @@ import sys
 import traceback
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -104,7 +106,7 @@ def with_options(
 
 
 def check_file(file: Path) -> None:
-    """Check that an app's file is there, without loading it.
+    """Check that an app's file is there and is a Python file, without loading it.
 
     Raises:
         ConfigurationError: It is not.
@@ -112,18 +114,25 @@ def check_file(file: Path) -> None:
     if not file.is_file():
         what = "is a folder" if file.is_dir() else "does not exist"
         raise ConfigurationError(f"{str(file)!r} {what}; give the Python file that holds your agent")
+    _spec(file)
 
 
-def _import(file: Path) -> ModuleType:
+def _spec(file: Path) -> tuple[ModuleSpec, Loader]:
     name = file.stem.replace(".", "_")  # what is before a dot would be a package
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ConfigurationError(f"{str(file)!r} is not a Python file; its name must end in .py")
+    return spec, spec.loader
+
+
+def _import(file: Path) -> ModuleType:
+    spec, loader = _spec(file)
+    name = spec.name
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(file.resolve().parent))  # as `python app.py` does, so that the app can import its neighbours
     sys.modules[name] = module  # dataclasses and pickles look up their module there
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except SyntaxError as error:
         raise ConfigurationError(f"{error.filename}, line {error.lineno}: {error.msg}") from error
     except ModuleNotFoundError as error:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from vivavoce.agents.dev_room.extra import check_room_extra
 from vivavoce.agents.dev_room.options import RoomServerOptions
+from vivavoce.pipelines.core.child_process import kill_child
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 
 logger = logging.getLogger(__name__)
@@ -136,7 +137,7 @@ class RoomProcess:
                 await process.wait()
         except TimeoutError:
             logger.warning("the room process did not end within %g s: killed", END_LIMIT)
-            process.kill()
+            kill_child(process)
             await process.wait()
         if self._reader is not None:
             await asyncio.wait({self._reader}, timeout=END_LIMIT)
@@ -144,7 +145,7 @@ class RoomProcess:
     def kill(self) -> None:
         """End the child as a crash would, without a message to its clients: for tests of reconnecting."""
         if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+            kill_child(self._process)
 
     async def aclose(self) -> None:
         """End the child; safe to repeat."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+
 import anyio
 from anyio.abc import Process
 
@@ -15,6 +18,12 @@ async def send_to_child(process: Process, data: bytes) -> None:
         return
 
 
+def kill_child(process: Process | asyncio.subprocess.Process) -> None:
+    """Kill a process; one that has ended meanwhile needs it no more, although its end may not be reported yet."""
+    with suppress(ProcessLookupError):
+        process.kill()
+
+
 async def end_child(process: Process, limit: float) -> None:
     """Close the stdin of a process, wait for its end, and kill it if it still runs after `limit` seconds."""
     assert process.stdin is not None
@@ -22,5 +31,5 @@ async def end_child(process: Process, limit: float) -> None:
     with anyio.move_on_after(limit) as waiting:
         await process.wait()
     if waiting.cancelled_caught:
-        process.kill()  # aclose() would wait for it
+        kill_child(process)  # aclose() would wait for it
     await process.aclose()

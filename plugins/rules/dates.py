@@ -37,7 +37,7 @@ def days() -> Parser:
     """Return a parser of days. The value is in words, as English speaks it; the tool knows the date.
 
     Values: "friday", "next friday", "today", "day after tomorrow", "may 3rd", "friday may 3rd", "the 3rd",
-    "in two weeks", "friday next week", "a week from friday", "christmas eve".
+    "the 3rd of next month", "in two weeks", "friday next week", "a week from friday", "christmas eve".
     """
 
     def date(match: re.Match[str]) -> str | None:
@@ -61,6 +61,10 @@ def days() -> Parser:
         earlier = find(match.string[: match.start()])
         return _DAY_AFTER.get(str(earlier[-1].value)) if earlier else None
 
+    def next_month(match: re.Match[str]) -> str | None:
+        day = date(match)
+        return day and f"{day} of next month"
+
     def today(match: re.Match[str]) -> str:
         return "today"
 
@@ -72,6 +76,8 @@ def days() -> Parser:
         (r"how (?:are|is) (?:you|it|everything)(?: doing| going)? (?:today|tonight|this \w+)", nothing, False),
         (rf"(?:the )?{_ORDINAL} {WEEKDAY} (?:of|in) (?:{_MONTH}|next month)", as_said, False),
         (rf"(?:the )?last {WEEKDAY} (?:of|in) (?:{_MONTH}|next month)", as_said, False),
+        (rf"(?:on )?(?:the )?{_ORDINAL} (?:of )?next month", next_month, False),
+        (rf"next month (?:on )?(?:the )?{_ORDINAL}", next_month, False),
         (rf"(?:last|every) {WEEKDAY}", nothing, False),
         (rf"{CHANGED}{WEEKDAY} to {_WEEKDAY}", weekday, False),
         (rf"{WEEKDAY} (?:to|through|till|until) {WEEKDAY}", nothing, False),

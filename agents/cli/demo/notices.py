@@ -63,6 +63,7 @@ def show_page(console: Console, url: str) -> None:
 def show_waiting(console: Console) -> None:
     """Print that the demo now waits."""
     console.print("\nThe room stays open for callers with the token above. [bold]Ctrl-C[/bold] ends it.")
+    console.print("Next: [bold]vivavoce new NAME[/bold] writes an agent of your own, and the commands to talk to it.")
 
 
 def show_summary(console: Console, turns: Sequence[TurnRecord], waits: Sequence[float | None]) -> None:
@@ -101,6 +102,8 @@ def show_checks(console: Console, checks: Sequence[Check]) -> None:
     for check in checks:
         mark = "[green]✓[/green]" if check.is_met else "[bold red]✗[/bold red]"
         console.print(f" {mark} {escape(check.name)}: [bold]{escape(check.found)}[/bold]", highlight=False)
+    if not all(check.is_met for check in checks):
+        console.print(" A machine that is busy with other work fails these checks: try again when it is quiet.")
 
 
 def show_files(console: Console, paths: Mapping[str, str]) -> None:

@@ -17,7 +17,7 @@ from anyio.streams.text import TextReceiveStream
 from vivavoce.agents.cli.dev.child import ChildRequest
 from vivavoce.agents.cli.dev.wire import Message, encode, messages
 from vivavoce.pipelines.core import native_threads
-from vivavoce.pipelines.core.child_process import end_child, send_to_child
+from vivavoce.pipelines.core.child_process import end_child, kill_child, send_to_child
 from vivavoce.pipelines.core.errors import WorkerError
 
 END_LIMIT = 5.0
@@ -127,7 +127,7 @@ class AgentProcess:
             await self._over.wait()
             return
         if self._process is not None and not self.is_over:
-            self._process.kill()
+            kill_child(self._process)
         await self._over.wait()
 
     async def _send(self, data: bytes) -> None:

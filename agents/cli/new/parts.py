@@ -66,12 +66,12 @@ def choose(listed: Sequence[Listed], kind: Kind, wanted: str | None) -> Chosen:
     """
     if wanted is None:
         return _offline(listed, kind)
-    name, _, given = wanted.partition("=")
+    name, equals, given = wanted.partition("=")
     for each in listed:
         for part in each.provider.parts:
             title = f"{part.package}.{part.make.__qualname__}"
             if part.kind == kind and name in (each.provider.name, title):
-                return _checked(Chosen(each, part, tuple(given.split(",")) if given else ()), kind, name)
+                return _checked(Chosen(each, part, tuple(given.split(",")) if equals else ()), kind, name)
     known = ", ".join(each.provider.name for each in listed if any(part.kind == kind for part in each.provider.parts))
     other = next((each.provider for each in listed if each.provider.name == name), None)
     what = f"{other.title} has none" if other is not None else f"got {name!r}"
@@ -132,7 +132,11 @@ def _checked(chosen: Chosen, kind: Kind, name: str) -> Chosen:
         raise ConfigurationError(
             f"{name} needs its {' and '.join(needed)}, got {','.join(given)!r}: --{kind} {name}={wanted}{where}"
         )
-    if given and not needed and (len(given) > 1 or "model" not in inspect.signature(chosen.part.make).parameters):
+    if (
+        given
+        and not needed
+        and (not given[0] or len(given) > 1 or "model" not in inspect.signature(chosen.part.make).parameters)
+    ):
         code = chosen.part.expression
         raise ConfigurationError(f"{code} takes no such name, got {','.join(given)!r}: write --{kind} {name}")
     return chosen

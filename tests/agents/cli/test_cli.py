@@ -118,6 +118,7 @@ def test_another_file_can_be_named_for_the_environment(apps: Path, vivavoce: Com
     ("arguments", "words"),
     [
         (["dev", "nofile.py"], "'nofile.py' does not exist; give the Python file"),
+        (["dev", str(Path(__file__).parents[3] / "README.md")], "is not a Python file; its name must end in .py"),
         (["dev", "nofile.py", "--url", "nowhere"], "'nofile.py' does not exist; give the Python file"),
         (["dev", "app.py", "--url", "nowhere"], "got 'nowhere'"),
         (["dev", "."], "is a folder"),

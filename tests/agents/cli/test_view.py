@@ -144,6 +144,16 @@ def test_a_check_shows_whether_it_is_met(is_met: bool, mark: str) -> None:
     )
 
 
+def test_a_failed_check_says_what_to_do() -> None:
+    failed = _printed(lambda console: notices.show_checks(console, [Check("silent", False, "0.80 s")]))
+    assert "try again when it is quiet" in " ".join(failed.split())
+    assert "try again" not in _printed(lambda console: notices.show_checks(console, [Check("silent", True, "0.80 s")]))
+
+
+def test_the_waiting_demo_says_what_comes_next() -> None:
+    assert "vivavoce new NAME" in _printed(notices.show_waiting)
+
+
 def test_who_speaks_is_shown_live_on_a_terminal_and_gone_when_the_call_is_over() -> None:
     def call(view: View) -> None:
         view.call_started("room")

@@ -116,6 +116,8 @@ DAYS = [
     ("On the 23rd, please.", "the 23rd"),
     ("The first Friday in May.", "first friday in may"),
     ("In two weeks.", "in two weeks"),
+    ("Next month, on the first.", "the 1st of next month"),
+    ("On the third of next month, please.", "the 3rd of next month"),
     ("A week on Tuesday.", "a week from tuesday"),
     ("Friday next week", "friday next week"),
     ("Christmas Eve.", "christmas eve"),

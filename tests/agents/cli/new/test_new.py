@@ -87,6 +87,7 @@ def test_its_files_are_as_formatters_and_linters_want_them(command: Command, tmp
         (["host", "--tts", "nobody"], ["got 'nobody'", "elevenlabs"]),
         (["host", "--llm", "groq"], ["groq needs its model", "--llm groq=MODEL", "https://console.groq.com"]),
         (["host", "--tts", "vllm=orpheus"], ["needs its model and voice", "--tts vllm=MODEL,VOICE"]),
+        (["host", "--tts", "openai="], ["openai.TTS() takes no such name, got ''", "write --tts openai"]),
         (["host", "--tts", "azure=foo"], ["azure.TTS() takes no such name, got 'foo'"]),
     ],
 )
