@@ -396,7 +396,7 @@ class SilenceWatch:
         self._speeches: set[str] = set()
         self._handoff = self._requested = ""
         self._phase = "new"
-        self._is_present = self._has_tools = self._is_held = self._is_paused = self._is_away = False
+        self._is_present = self._has_tools = self._is_held = self._is_withheld = self._is_paused = self._is_away = False
         self._level = 0
         self._quiet_since = self._waiting_since = 0.0
 
@@ -420,6 +420,9 @@ class SilenceWatch:
             case i.CallerHeld(is_held=is_held):
                 self._quiet_since = now if self._is_held and not is_held else self._quiet_since
                 self._is_held = is_held
+            case i.SpeechWithheld(is_withheld=is_withheld):
+                self._quiet_since = now if self._is_withheld and not is_withheld else self._quiet_since
+                self._is_withheld = is_withheld and self._phase in ("starting", "started")
             case i.ParticipantLeft() if self._phase != "closing":
                 self._is_present = False
                 if self._options.wake_up and self._options.wake_up.then == "hangup" and self._level > self._repeat:
@@ -484,7 +487,8 @@ class SilenceWatch:
     @property
     def _may_be_due(self) -> bool:
         has_handoff = bool(self._handoff or self._floor.handoffs)  # one may wait for its components
-        is_free = not (self._speeches - self._floor.behind.keys() or has_handoff or self._has_tools or self._is_held)
+        is_held = self._is_held or self._is_withheld  # a silence that is not the caller's
+        is_free = not (self._speeches - self._floor.behind.keys() or has_handoff or self._has_tools or is_held)
         return self._phase == "started" and self._is_present and is_free
 
     @property
