@@ -59,6 +59,8 @@ class Call(Watched):
         self.sip = sip
         self.caller = caller
         self.steps: list[str] = []
+        self.reasons: list[str] = []
+        session.on(CallProgress, lambda event: self.reasons.append(event.reason))
         session.on(CallProgress, lambda event: self._note(event.status))
         session.on(HoldChanged, lambda event: self._note(event.state))
 
@@ -343,7 +345,8 @@ async def test_a_transfer_that_is_given_up_leads_back_to_the_caller(
             with pytest.raises(SessionError, match="under way"):
                 await call.telephony.transfer("+15550124")
             tasks.cancel_scope.cancel()
-        await call.until(lambda: "talking" in call.steps)
+        await call.until(lambda: call.steps[-2:] == ["talking", "failed"])
+        assert call.reasons[-1] == "the transfer was given up"
 
 
 @SLOW
@@ -377,6 +380,10 @@ async def test_a_warm_transfer_needs_a_caller_and_a_second_session(
         for wrong in (call.session, AgentSession(Agent("Help."), pipeline()), None):
             with pytest.raises(ConfigurationError, match=r"AgentSession\(Briefing"):
                 await call.warm(wrong)  # type: ignore[arg-type]
+        used = Briefing("A caller.")
+        used.take()  # of the transfer before: nobody would be asked in this one
+        with pytest.raises(ConfigurationError, match="has not decided yet"):
+            await call.warm(AgentSession(used, pipeline()))
         with pytest.raises(ConfigurationError, match="must be a telephone number"):
             await call.telephony.warm_transfer("desk", AgentSession(Briefing("A caller."), pipeline()))
         with pytest.raises(ConfigurationError, match="take_key must be one of"):
