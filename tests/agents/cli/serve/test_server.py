@@ -29,6 +29,7 @@ from vivavoce.agents.transports.media_stream.twilio.webhook import TwilioWebhook
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
+from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.media.wav import read_wav
 
 PUBLIC = "https://phone.example.com"
@@ -60,7 +61,7 @@ class Served:
     client: aiohttp.ClientSession
 
     async def ask(self, number: str = "+15550100", *, token: str = TOKEN) -> aiohttp.ClientResponse:
-        fields = {"CallSid": "CA1", "From": number, "To": "+15550199"}
+        fields = {"CallSid": new_id("CA"), "From": number, "To": "+15550199"}
         signed = {"X-Twilio-Signature": signature(token, f"{PUBLIC}/twilio", fields.items())}
         return await self.client.post(f"{self.url}/twilio", data=fields, headers=signed)
 
@@ -102,12 +103,14 @@ class Served:
 
 
 @asynccontextmanager
-async def served(limit: int = 50, *, public: str = PUBLIC, port: int = 0) -> AsyncIterator[Served]:
+async def served(
+    limit: int = 50, *, public: str = PUBLIC, port: int = 0, heartbeat: float = 20.0
+) -> AsyncIterator[Served]:
     worker = Worker(entrypoint, options=WorkerOptions(executor=TaskExecution()))
     clock = LoopClock()
     async with anyio.create_task_group() as tasks, aiohttp.ClientSession() as client:
         calls = Calls(worker, clock, limit=limit, tasks=tasks)
-        server = CallServer(TwilioWebhook(TOKEN, clock.wall), calls, Admission(clock.now), public)
+        server = CallServer(TwilioWebhook(TOKEN, clock.wall), calls, Admission(clock.now), public, heartbeat=heartbeat)
         port = await tasks.start(server.run, "127.0.0.1", port)
         yield Served(f"http://127.0.0.1:{port}", calls, client)
         calls.stop("the test ends")
@@ -202,6 +205,45 @@ async def test_a_server_that_is_full_or_drains_takes_no_call_and_keeps_those_tha
                 await server.calls.wait_over()
         assert (await server.ask()).status == 503
         assert server.calls.state().status.is_draining
+
+
+async def test_a_call_that_was_answered_has_its_place_until_its_stream_comes() -> None:
+    async with served(limit=2) as server:
+        parameters = [await server.parameters(), await server.parameters()]
+        assert (await server.ask()).status == 503  # both places are given away
+        server.calls.drain()
+        async with server.phone(parameters[0]), server.phone(parameters[1]):
+            await until(lambda: server.calls.count == 2)
+            server.calls.stop("the test ends")
+            await server.calls.wait_over()
+
+
+async def test_no_stream_begins_behind_the_end_of_all_calls() -> None:
+    async with served() as server:
+        parameters = await server.parameters()
+        server.calls.stop("the test ends")
+        async with server.phone(parameters) as phone:
+            await until(lambda: phone.is_over)
+            assert phone.close_code == 1008
+
+
+async def test_a_request_that_is_repeated_gets_no_second_token() -> None:
+    async with served() as server:
+        fields = {"CallSid": "CA1", "From": "+15550100", "To": "+15550199"}
+        signed = {"X-Twilio-Signature": signature(TOKEN, f"{PUBLIC}/twilio", fields.items())}
+        first, again = [await server.client.post(f"{server.url}/twilio", data=fields, headers=signed) for _ in "12"]
+        assert (first.status, again.status) == (200, 403)
+        assert "came before" in await again.text()
+
+
+async def test_a_vendor_that_is_not_there_any_more_ends_the_call() -> None:
+    async with served(heartbeat=0.2) as server:
+        start = {"streamSid": "MZ1", "callSid": "CA1", "mediaFormat": {"encoding": "audio/x-mulaw"}}
+        start["customParameters"] = await server.parameters()  # type: ignore[assignment]  # as Twilio has it
+        async with server.client.ws_connect(f"{server.url}/twilio/stream", headers=STREAM, autoping=False) as socket:
+            await socket.send_json({"event": "start", "streamSid": "MZ1", "start": start})
+            await until(lambda: server.calls.count == 1)
+            await until(lambda: not server.calls.count)
 
 
 async def test_a_request_that_is_no_socket_and_one_to_another_address_are_errors() -> None:
