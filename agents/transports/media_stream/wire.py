@@ -16,8 +16,19 @@ from vivavoce.pipelines.core.errors import RoomError
 Message = str | bytes
 """One frame of text or of bytes."""
 KEYS = frozenset("0123456789*#ABCD")
+KINDS = {
+    type(None): "none",
+    bool: "a flag",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
 MOST_SHOWN = 60
 """Characters of a foreign text in an error."""
+DIGITS = 20
+"""Of a vendor's whole number, at most."""
 
 
 class WireError(RoomError):
@@ -166,9 +177,9 @@ def object_of(message: Message) -> dict[str, Any]:
     try:
         found = json.loads(message)
     except (ValueError, RecursionError) as error:
-        raise WireError(f"needed a message in JSON, got {_cut(message)}; it is ignored") from error
+        raise WireError(f"needed a message in JSON, got {len(message)} characters of another; it is ignored") from error
     if not isinstance(found, dict):
-        raise WireError(f"needed a JSON object, got {_cut(message)}; it is ignored")
+        raise WireError(f"needed a JSON object, got {_kind(found)}; it is ignored")
     return found
 
 
@@ -180,7 +191,7 @@ def part_of(message: Mapping[str, Any], name: str) -> dict[str, Any]:
     """
     part = message.get(name)
     if not isinstance(part, dict):
-        raise WireError(f"needed an object in {name!r}, got {_cut(part)}; the message is ignored")
+        raise WireError(f"needed an object in {name!r}, got {_kind(part)}; the message is ignored")
     return part
 
 
@@ -197,7 +208,7 @@ def text_of(message: Mapping[str, Any], name: str, *, default: str = "") -> str:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    raise WireError(f"needed a text in {name!r}, got {_cut(value)}; the message is ignored")
+    raise WireError(f"needed a text in {name!r}, got {_kind(value)}; the message is ignored")
 
 
 def number_of(message: Mapping[str, Any], name: str) -> int | None:
@@ -209,11 +220,11 @@ def number_of(message: Mapping[str, Any], name: str) -> int | None:
     value = message.get(name)
     if value is None or value == "":
         return None
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, str) and len(value) <= DIGITS and value.isascii() and value.isdecimal():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**DIGITS:
         return value
-    if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdecimal():
-        return int(value)
-    raise WireError(f"needed a whole number in {name!r}, got {_cut(value)}; the message is ignored")
+    raise WireError(f"needed a whole number in {name!r}, got {cut(value)}; the message is ignored")
 
 
 def texts_of(message: Mapping[str, Any], name: str) -> dict[str, str]:
@@ -236,7 +247,7 @@ def payload_of(media: Mapping[str, Any]) -> bytes:
     """
     payload = media.get("payload")
     if not isinstance(payload, str):
-        raise WireError(f"needed audio in base64 in 'payload', got {_cut(payload)}; the message is dropped")
+        raise WireError(f"needed audio in base64 in 'payload', got {_kind(payload)}; the message is dropped")
     try:
         return base64.b64decode(payload, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -265,6 +276,12 @@ def as_json(message: Mapping[str, object]) -> str:
     return json.dumps(message, separators=(",", ":"))
 
 
-def _cut(value: object) -> str:
+def cut(value: object) -> str:
+    """Return the beginning of a foreign value that is no secret, such as the name of a codec."""
     text = shown(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+def _kind(value: object) -> str:
+    """Return what a foreign value is; it is not quoted, since keys, numbers and words of callers are in there."""
+    return KINDS.get(type(value), "another value")

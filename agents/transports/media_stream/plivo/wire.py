@@ -19,6 +19,7 @@ from vivavoce.agents.transports.media_stream.wire import (
     WireError,
     WireEvent,
     as_json,
+    cut,
     in_base64,
     key_of,
     number_of,
@@ -116,7 +117,8 @@ def _coding(format_: dict[str, Any]) -> Coding:
         return Coding("mulaw")
     if encoding == "audio/x-l16":
         return l16(rate)
-    raise WireError(f"needed audio/x-mulaw or audio/x-l16 from Plivo, got {encoding!r} of {rate} Hz; set contentType")
+    found = f"{cut(encoding)} of {rate} Hz"
+    raise WireError(f"needed audio/x-mulaw or audio/x-l16 from Plivo, got {found}; set contentType")
 
 
 def _extra_headers(text: str) -> dict[str, str]:

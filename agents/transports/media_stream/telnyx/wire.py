@@ -12,6 +12,7 @@ from typing import Any
 
 from vivavoce.agents.transports.media_stream.coding import Coding, l16
 from vivavoce.agents.transports.media_stream.wire import (
+    MOST_SHOWN,
     Failed,
     Heard,
     MarkPlayed,
@@ -22,6 +23,7 @@ from vivavoce.agents.transports.media_stream.wire import (
     WireError,
     WireEvent,
     as_json,
+    cut,
     in_base64,
     key_of,
     number_of,
@@ -120,7 +122,7 @@ def _coding(format_: dict[str, Any]) -> Coding:
     if encoding == "L16":
         return l16(rate, is_big_endian=L16_IS_BIG_ENDIAN)
     raise WireError(
-        f"needed PCMU, PCMA or L16 from Telnyx, got {encoding!r} of {rate} Hz; allow only G.711 on the connection"
+        f"needed PCMU, PCMA or L16 from Telnyx, got {cut(encoding)} of {rate} Hz; allow only G.711 on the connection"
     )
 
 
@@ -128,4 +130,5 @@ def _failed(data: dict[str, Any]) -> Failed:
     payload = data.get("payload")
     known = payload if isinstance(payload, dict) else {}  # its fields are not in the reference
     code, title = known.get("code"), known.get("title")
-    return Failed(f"Telnyx reports an error of the stream: {title if isinstance(title, str) else 'unnamed'} ({code})")
+    title = title[:MOST_SHOWN] if isinstance(title, str) else "unnamed"
+    return Failed(f"Telnyx reports an error of the stream: {title} ({cut(code)})")

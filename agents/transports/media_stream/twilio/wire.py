@@ -19,6 +19,7 @@ from vivavoce.agents.transports.media_stream.wire import (
     WireError,
     WireEvent,
     as_json,
+    cut,
     in_base64,
     key_of,
     number_of,
@@ -112,4 +113,5 @@ def _coding(format_: dict[str, Any]) -> Coding:
         return Coding("mulaw")
     if encoding == "audio/x-l16":  # not in the reference of the messages; `<Stream audioFormat>` of twilio 9.13.0
         return l16(rate)
-    raise WireError(f"needed audio/x-mulaw of 8000 Hz from Twilio, got {encoding!r} of {rate} Hz; set it at the stream")
+    found = f"{cut(encoding)} of {rate} Hz"
+    raise WireError(f"needed audio/x-mulaw of 8000 Hz from Twilio, got {found}; set it at the stream")
