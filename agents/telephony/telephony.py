@@ -21,7 +21,13 @@ from vivavoce.agents.telephony.outcome import CallOutcome
 from vivavoce.agents.telephony.tones import key_tones
 from vivavoce.agents.telephony.warm_transfer import WarmTransfers
 from vivavoce.pipelines.core.checks import check_flag, check_instance, check_number, check_text, shown
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, RoomError, SessionError, SessionNotStartedError
+from vivavoce.pipelines.core.errors import (
+    CapabilityError,
+    ConfigurationError,
+    RoomError,
+    SessionError,
+    SessionNotStartedError,
+)
 from vivavoce.pipelines.io import CallerInfo, Transport
 
 if TYPE_CHECKING:
@@ -279,8 +285,8 @@ class Telephony:
         """Wait for the verdict on who has answered the call; the event `call_answered_by` comes as well.
 
         Nothing is judged before the call is answered. The agent's speech waits for the verdict, and the verdict comes
-        within `MachineDetection.limit` of the answer. A hold ends the wait with reason `on_hold`, the end of the call with
-        reason `hung_up`.
+        within `MachineDetection.limit` of the answer. A hold ends the wait with reason `on_hold`, the end of the call
+        with reason `hung_up`.
 
         Args:
             again: Whether to listen anew, since somebody else may be there now: behind a key for a menu, or behind the

@@ -1,10 +1,10 @@
 """WakeUps: in a long silence, counts the user as away, wakes the user up level by level, and closes the session.
 
 The silence counts from the last event that was no noise: the user's last words, the end of the agent's last speech or
-tool, or of a hold, the caller's coming. While either side is busy, or the agent may not speak, nothing is due. A deadline that passed while mere
-noise was heard is acted on when the turn of that noise is dropped. The end of a tool that an interrupted speech left
-running restarts the wait, as speech does, or its late answer would meet a wake-up. A caller who comes back restarts the
-wait, not the level.
+tool, or of a hold, the caller's coming. While either side is busy, or the agent may not speak, nothing is due. A
+deadline that passed while mere noise was heard is acted on when the turn of that noise is dropped. The end of a tool
+that an interrupted speech left running restarts the wait, as speech does, or its late answer would meet a wake-up. A
+caller who comes back restarts the wait, not the level.
 """
 
 from __future__ import annotations

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from vivavoce.agents.events import CallAnsweredBy, HoldChanged, SpeechCreated, SpeechIn, UserStateChanged, UserTranscript
+from vivavoce.agents.events import (
+    CallAnsweredBy,
+    HoldChanged,
+    SpeechCreated,
+    SpeechIn,
+    UserStateChanged,
+    UserTranscript,
+)
 from vivavoce.agents.states import AnsweredBy, BeepEnd, UserState
 from vivavoce.agents.telephony.detection.judge import AnswerJudge, Judged
 from vivavoce.agents.telephony.detection.line_tones import LineTone, line_tone
