@@ -219,6 +219,7 @@ class WarmTransfers:
         import aiohttp
         from livekit import api
 
+        from vivavoce.agents.transports.livekit.hangup import disconnect
         from vivavoce.agents.transports.livekit.presence import presence
 
         to, identity = transfer.transport.room, transfer.dial.identity
@@ -235,6 +236,7 @@ class WarmTransfers:
             with presence(to, identity) as person:
                 await person.come(COME_LIMIT)
         except VoiceError:
+            await disconnect(where, to.name, identity, whom="participant")  # they may be there all the same
             return False
         return True
 

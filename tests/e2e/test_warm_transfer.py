@@ -12,7 +12,7 @@ import anyio
 import numpy as np
 import pytest
 from livekit import api, rtc
-from livekit.protocol.room import MoveParticipantResponse
+from livekit.protocol.room import MoveParticipantResponse, RemoveParticipantResponse
 from livekit.protocol.sip import CreateSIPParticipantRequest, SIPParticipantInfo
 
 from kit.e2e.examples import has_said, worker_of
@@ -248,6 +248,28 @@ async def test_the_person_is_moved_where_the_server_can_do_that(
             assert call.telephony.hold_state == "connected"
             moved_over.set()
             assert (await call.end()).reason == "participant_left"
+
+
+@SLOW
+async def test_a_person_who_was_moved_and_is_not_seen_is_hung_up_and_the_caller_is_back(
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
+) -> None:
+    person, removed = Person(room_server, lambda peer: presses(peer, 1)), list[tuple[str, str]]()
+
+    async def move(_: Any) -> bytes:
+        person.is_over.set()
+        return MoveParticipantResponse().SerializeToString()
+
+    async def remove(request: Any) -> bytes:
+        removed.append((request.room, request.identity))
+        return RemoveParticipantResponse().SerializeToString()
+
+    scripts = {CREATE: person.answers, MOVE: move, "RoomService/RemoveParticipant": remove}
+    async with person(), a_call(room_server, room_name, agent_room, scripts) as call:
+        outcome = await call.warm(AgentSession(Briefing("A caller."), pipeline()))
+        assert outcome.status == "failed"
+        assert removed == [(room_name, PERSON)]
+        assert call.telephony.hold_state == "talking"
 
 
 @SLOW

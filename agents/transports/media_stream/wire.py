@@ -8,10 +8,13 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import RoomError
+
+if TYPE_CHECKING:
+    from vivavoce.agents.transports.media_stream.coding import Coding
 
 Message = str | bytes
 """One frame of text or of bytes."""
@@ -115,18 +118,21 @@ class MediaWire(ABC):
     reorders = False
     """Whether the vendor may send audio in another order than the caller spoke it."""
 
-    def __init__(self) -> None:
+    def __init__(self, coding: Coding) -> None:
         self._is_started = False
+        self._coding = coding
+        """The form of the audio, both ways unless a wire says otherwise; `start` may name another one."""
+        self._stream_id = ""
 
     @property
-    @abstractmethod
     def input_rate(self) -> int:
         """Hz of `Heard`; known once the stream has started."""
+        return self._coding.sample_rate
 
     @property
-    @abstractmethod
     def output_rate(self) -> int:
         """Hz for `audio()`; known once the stream has started."""
+        return self._coding.sample_rate
 
     @abstractmethod
     def receive(self, message: Message) -> list[WireEvent]:
@@ -160,6 +166,10 @@ class MediaWire(ABC):
         if self._is_started:
             raise WireError(f"needed one start of the {self.name} stream, got a second one; it is ignored")
         self._is_started = True
+
+    def _check_stream(self, stream_id: str) -> None:
+        if stream_id != self._stream_id:
+            raise WireError("needed a message of this call's own stream, got one of another; it is ignored")
 
     def _check_started(self, what: str) -> None:
         if not self._is_started:

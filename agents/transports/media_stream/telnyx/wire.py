@@ -49,14 +49,8 @@ class TelnyxWire(MediaWire):
     reorders = True
 
     def __init__(self, output: Coding | None = None) -> None:
-        super().__init__()
-        self._stream_id = ""
-        self._input = Coding("mulaw")
+        super().__init__(Coding("mulaw"))
         self._output = output or Coding("mulaw")
-
-    @property
-    def input_rate(self) -> int:
-        return self._input.sample_rate
 
     @property
     def output_rate(self) -> int:
@@ -72,8 +66,7 @@ class TelnyxWire(MediaWire):
         if event not in ("media", "dtmf", "mark", "stop"):
             return []
         self._check_started(event)
-        if text_of(data, "stream_id", default=self._stream_id) != self._stream_id:
-            raise WireError("needed a message of this call's own stream, got one of another; it is ignored")
+        self._check_stream(text_of(data, "stream_id", default=self._stream_id))
         if event == "media":
             return self._media(data, part_of(data, "media"))
         if event == "dtmf":
@@ -94,7 +87,7 @@ class TelnyxWire(MediaWire):
             parameters=texts_of(start, "custom_parameters"),
         )
         self._begin()
-        self._input, self._stream_id = coding, started.stream_id
+        self._coding, self._stream_id = coding, started.stream_id
         return started
 
     def _media(self, data: dict[str, Any], media: dict[str, Any]) -> list[WireEvent]:
@@ -103,7 +96,7 @@ class TelnyxWire(MediaWire):
         chunk = number_of(media, "chunk")
         if chunk is None:
             chunk = number_of(data, "sequence_number")
-        return [Heard(self._input.decode(payload_of(media)), chunk, number_of(media, "timestamp"))]
+        return [Heard(self._coding.decode(payload_of(media)), chunk, number_of(media, "timestamp"))]
 
     def audio(self, pcm: bytes) -> Message:
         return as_json({"event": "media", "media": {"payload": in_base64(self._output.encode(pcm))}})

@@ -40,17 +40,7 @@ class TwilioWire(MediaWire):
     name = "twilio"
 
     def __init__(self) -> None:
-        super().__init__()
-        self._stream_id = ""
-        self._coding = Coding("mulaw")
-
-    @property
-    def input_rate(self) -> int:
-        return self._coding.sample_rate
-
-    @property
-    def output_rate(self) -> int:
-        return self._coding.sample_rate
+        super().__init__(Coding("mulaw"))
 
     def receive(self, message: Message) -> list[WireEvent]:
         data = object_of(message)
@@ -60,9 +50,7 @@ class TwilioWire(MediaWire):
         if event not in ("media", "dtmf", "mark", "stop"):
             return []
         self._check_started(event)
-        stream_id = text_of(data, "streamSid")
-        if stream_id != self._stream_id:
-            raise WireError("needed a message of this call's own stream, got one of another; it is ignored")
+        self._check_stream(text_of(data, "streamSid"))
         if event == "media":
             return self._media(part_of(data, "media"))
         if event == "dtmf":
