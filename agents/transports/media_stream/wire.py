@@ -8,13 +8,11 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from vivavoce.agents.transports.media_stream.coding import Coding
+from vivavoce.agents.transports.media_stream.wire_error import WireError as WireError
 from vivavoce.pipelines.core.checks import shown
-from vivavoce.pipelines.core.errors import RoomError
-
-if TYPE_CHECKING:
-    from vivavoce.agents.transports.media_stream.coding import Coding
 
 Message = str | bytes
 """One frame of text or of bytes."""
@@ -32,10 +30,6 @@ MOST_SHOWN = 60
 """Characters of a foreign text in an error."""
 DIGITS = 20
 """Of a vendor's whole number, at most."""
-
-
-class WireError(RoomError):
-    """A message that is not as its vendor describes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

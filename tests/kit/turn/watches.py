@@ -396,7 +396,8 @@ class SilenceWatch:
         self._speeches: set[str] = set()
         self._handoff = self._requested = ""
         self._phase = "new"
-        self._is_present = self._has_tools = self._is_held = self._is_withheld = self._is_paused = self._is_away = False
+        self._is_present = self._is_paused = self._is_away = False
+        self._suspended: set[type] = set()  # why a silence is not the caller's
         self._level = 0
         self._quiet_since = self._waiting_since = 0.0
 
@@ -414,15 +415,10 @@ class SilenceWatch:
                 self._speeches.add(speech)
             case i.HandoffEnded(handoff_id=handoff) if handoff == self._handoff != "":
                 self._handoff, self._quiet_since = "", now
-            case i.ToolsRunning(is_any=is_any):
-                self._quiet_since = now if self._has_tools and not is_any else self._quiet_since
-                self._has_tools = is_any
-            case i.CallerHeld(is_held=is_held):
-                self._quiet_since = now if self._is_held and not is_held else self._quiet_since
-                self._is_held = is_held
-            case i.SpeechWithheld(is_withheld=is_withheld):
-                self._quiet_since = now if self._is_withheld and not is_withheld else self._quiet_since
-                self._is_withheld = is_withheld and self._phase in ("starting", "started")
+            case i.ToolsRunning(is_any=is_on) | i.CallerHeld(is_held=is_on):
+                self._suspend(type(event), is_on, now)
+            case i.SpeechWithheld(is_withheld=is_on):
+                self._suspend(type(event), is_on and self._phase in ("starting", "started"), now)
             case i.ParticipantLeft() if self._phase != "closing":
                 self._is_present = False
                 if self._options.wake_up and self._options.wake_up.then == "hangup" and self._level > self._repeat:
@@ -484,11 +480,14 @@ class SilenceWatch:
         deadline = machine.next_deadline()
         assert not due or (deadline is not None and deadline <= min(due)), "what a silence leads to is put off"
 
+    def _suspend(self, reason: type, is_on: bool, now: float) -> None:
+        self._quiet_since = now if reason in self._suspended and not is_on else self._quiet_since
+        (self._suspended.add if is_on else self._suspended.discard)(reason)
+
     @property
     def _may_be_due(self) -> bool:
         has_handoff = bool(self._handoff or self._floor.handoffs)  # one may wait for its components
-        is_held = self._is_held or self._is_withheld  # a silence that is not the caller's
-        is_free = not (self._speeches - self._floor.behind.keys() or has_handoff or self._has_tools or is_held)
+        is_free = not (self._speeches - self._floor.behind.keys() or has_handoff or self._suspended)
         return self._phase == "started" and self._is_present and is_free
 
     @property

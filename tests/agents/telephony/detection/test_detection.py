@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from vivavoce.agents import Agent, AgentSession, EndpointingOptions, SessionOptions
-from vivavoce.agents.events import CallAnsweredBy, ErrorOccurred, HoldChanged, WakeUpFired
+from vivavoce.agents.events import CallAnsweredBy, ErrorOccurred
 from vivavoce.agents.telephony import CallVerdict, MachineDetection, TelephonyOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, SessionError
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError
 from vivavoce.pipelines.llm.base import GenerateRequest, Usage
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -263,55 +263,6 @@ def test_the_end_of_the_call_ends_the_wait() -> None:
     [verdict] = verdicts
     assert (verdict.kind, verdict.reason) == ("unknown", "hung_up")
     assert ends == ["hung_up"]
-
-
-def test_a_call_that_ends_before_its_verdict_has_one_in_the_events_too() -> None:
-    async def scenario(harness: SessionHarness) -> None:
-        await harness.until(1.0)
-        await harness.session.close()
-
-    assert verdict_of(a_call(scenario=scenario, until=1.0)) == ("unknown", "hung_up", 1.0)
-
-
-def test_a_voicemail_that_is_put_on_hold_is_no_human() -> None:
-    async def scenario(harness: SessionHarness) -> None:
-        telephony = harness.session.telephony
-        await harness.until(2.0)  # the greeting goes on
-        telephony.hold()
-        assert (await telephony.answered_by()).reason == "on_hold"
-        with pytest.raises(SessionError, match="on hold"):
-            await telephony.answered_by(again=True)
-        telephony.resume()
-        assert (await telephony.answered_by(again=True)).kind == "machine"
-
-    harness = a_call((VOICEMAIL, 1.0, 6.0), scenario=scenario)
-    found = [(event.kind, event.reason) for event in harness.recording.of(CallAnsweredBy)]
-    assert found == [("unknown", "on_hold"), ("machine", "phrase")]
-
-
-def test_the_agent_speaks_to_a_caller_whom_it_holds_before_the_verdict_and_the_close_ends_both() -> None:
-    async def scenario(harness: SessionHarness) -> None:
-        await harness.until(1.0)
-        speech = harness.session.say("One moment.")
-        harness.session.telephony.hold()
-        await speech
-        assert speech.outcome == "completed"
-        await harness.session.close()
-
-    harness = a_call(scenario=scenario, until=5.0)
-    assert [event.reason for event in harness.recording.of(CallAnsweredBy)] == ["on_hold"]
-    assert [event.state for event in harness.recording.of(HoldChanged)] == ["on_hold", "talking"]
-
-
-def test_nobody_is_woken_up_before_the_verdict() -> None:
-    async def scenario(harness: SessionHarness) -> None:
-        harness.session.on_wake_up = lambda: None
-        await harness.until(11.0)
-
-    telephony = TelephonyOptions(machine_detection=MachineDetection())
-    harness = SessionHarness(Agent("Call."), ScriptedLLM(), options=SessionOptions(telephony=telephony), wake_up=4.0)
-    harness.run(scenario)
-    assert [round(one.at, 1) for one in harness.recording.of(WakeUpFired)] == [9.0]  # 4 s behind the verdict
 
 
 def test_nothing_is_judged_before_the_call_is_answered() -> None:
