@@ -22,8 +22,7 @@ class FloorWatch:
         self.known: list[str] = ["ghost"]
         self.protected: set[str] = set()
         self.over: set[str] = set()
-        self.holder = ""
-        self.paused = ""
+        self.holder = self.paused = ""
         self.is_playing = False
         self.hooks: set[str] = set()
         self._begun: set[str] = set()
@@ -398,8 +397,7 @@ class SilenceWatch:
         self._phase = "new"
         self._is_present = self._is_paused = self._is_away = False
         self._suspended: set[type] = set()  # why a silence is not the caller's
-        self._level = 0
-        self._quiet_since = self._waiting_since = 0.0
+        self._level, self._quiet_since, self._waiting_since = 0, 0.0, 0.0
 
     def sees_input(self, event: i.TurnInput, now: float) -> None:
         """Follow inputs that end or begin silence."""
@@ -415,10 +413,10 @@ class SilenceWatch:
                 self._speeches.add(speech)
             case i.HandoffEnded(handoff_id=handoff) if handoff == self._handoff != "":
                 self._handoff, self._quiet_since = "", now
-            case i.ToolsRunning(is_any=is_on) | i.CallerHeld(is_held=is_on):
-                self._suspend(type(event), is_on, now)
-            case i.SpeechWithheld(is_withheld=is_on):
-                self._suspend(type(event), is_on and self._phase in ("starting", "started"), now)
+            case i.ToolsRunning(is_any=is_on) | i.CallerHeld(is_held=is_on) | i.SpeechWithheld(is_withheld=is_on):
+                self._quiet_since = now if type(event) in self._suspended and not is_on else self._quiet_since
+                is_on = is_on and (self._phase != "new" or not isinstance(event, i.SpeechWithheld))
+                (self._suspended.add if is_on else self._suspended.discard)(type(event))
             case i.ParticipantLeft() if self._phase != "closing":
                 self._is_present = False
                 if self._options.wake_up and self._options.wake_up.then == "hangup" and self._level > self._repeat:
@@ -479,10 +477,6 @@ class SilenceWatch:
             due.append(self._away_at())
         deadline = machine.next_deadline()
         assert not due or (deadline is not None and deadline <= min(due)), "what a silence leads to is put off"
-
-    def _suspend(self, reason: type, is_on: bool, now: float) -> None:
-        self._quiet_since = now if reason in self._suspended and not is_on else self._quiet_since
-        (self._suspended.add if is_on else self._suspended.discard)(reason)
 
     @property
     def _may_be_due(self) -> bool:
