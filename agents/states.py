@@ -98,7 +98,7 @@ AnsweredBy = Literal["human", "machine", "menu", "screening", "unavailable", "un
 """Who has answered a call out: a human, a voicemail, a menu, an assistant that asks who calls, or an announcement that
 nobody can be reached."""
 AnswerReason = Literal[
-    "short_greeting", "long_greeting", "phrase", "model", "beep", "tones", "silence", "limit", "hung_up"
+    "short_greeting", "long_greeting", "phrase", "model", "beep", "tones", "silence", "limit", "on_hold", "hung_up"
 ]
 """What such a verdict is drawn from."""
 BeepEnd = Literal["beep", "silence", "limit", "hung_up"]

@@ -65,7 +65,8 @@ class CallAnsweredBy(SessionEvent):
             calls; `unavailable`, an announcement that nobody can be reached; or `unknown`.
         reason: What it is drawn from: a `short_greeting`, a `long_greeting` without a known phrase, a `phrase`, the
             `model`, the `beep` of a voicemail, the `tones` before an announcement of the network, the `silence` of the
-            other side, or the `limit` of the wait.
+            other side, the `limit` of the wait, or, before a verdict, that the other side is `on_hold` or that the
+            call has ended (`hung_up`).
         transcript: The words of the greeting.
         after: Seconds from the answer to the verdict.
     """

@@ -21,7 +21,13 @@ from vivavoce.agents.telephony.outcome import CallOutcome
 from vivavoce.agents.telephony.tones import key_tones
 from vivavoce.agents.telephony.warm_transfer import WarmTransfers
 from vivavoce.pipelines.core.checks import check_flag, check_instance, check_number, check_text, shown
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, SessionNotStartedError
+from vivavoce.pipelines.core.errors import (
+    CapabilityError,
+    ConfigurationError,
+    RoomError,
+    SessionError,
+    SessionNotStartedError,
+)
 from vivavoce.pipelines.io import CallerInfo, Transport
 
 if TYPE_CHECKING:
@@ -125,7 +131,7 @@ class Telephony:
             ConfigurationError: There are other characters, or none, or the caller, or `identity`, has no telephone.
             CapabilityError: The line needs tones, and the session has no audio, or it has no telephones with names.
             SessionError: The session is not in its room, or closes.
-            RoomError: The line did not take them.
+            RoomError: The line did not take them, or their tones were cut.
         """
         pressed = _checked_keys(keys)
         self._host.context.check_open()
@@ -279,19 +285,22 @@ class Telephony:
         """Wait for the verdict on who has answered the call; the event `call_answered_by` comes as well.
 
         Nothing is judged before the call is answered. The agent's speech waits for the verdict, and the verdict comes
-        within `MachineDetection.limit` of the answer. The end of the call ends the wait, with reason `hung_up`.
+        within `MachineDetection.limit` of the answer. A hold ends the wait with reason `on_hold`, the end of the call
+        with reason `hung_up`.
 
         Args:
             again: Whether to listen anew, since somebody else may be there now: behind a key for a menu, or behind the
                 agent's name for call screening. Speech that has not begun waits again, so await it before.
         Raises:
             ConfigurationError: The session has no `MachineDetection`.
-            SessionError: The session was not started, or is closed.
+            SessionError: The session was not started, or is closed; or `again` while the caller is on hold.
         """
         check_flag("again", again)
         self._host.context.check_open()
         self._host.context.check_here("answered_by()")
         if again:
+            if self._host.context.hold.is_deaf:
+                raise SessionError("nothing is heard of a caller on hold; resume() before answered_by(again=True)")
             self._detects.begin()
         return await self._detects.verdict()
 
@@ -329,9 +338,12 @@ class Telephony:
         if not self._host.context.live.capabilities.speaks:
             remedy = "give the session a voice, or a line with a message for keys, such as a LiveKit telephone"
             raise CapabilityError(type(transport).__name__, "the tones of keys as audio", remedy)
-        await self._host.context.session.say(
+        tones = self._host.context.session.say(
             "", audio=key_tones(keys), interruptible=False, add_to_history=False, priority=1
         )
+        await tones
+        if tones.outcome != "completed":
+            raise RoomError(f"the tones of the keys were not played to their end; their speech was {tones.outcome}")
 
     @property
     def _transport(self) -> Transport:
@@ -369,7 +381,7 @@ def _dial(
 def _checked_keys(keys: object) -> str:
     pressed = check_text("keys", keys).upper()
     if not pressed.strip("W") or set(pressed) - {*KEYS, "W"}:
-        raise ConfigurationError(f"need keys of {KEYS}, and w for a pause, got {shown(keys)}")
+        raise ConfigurationError(f"need keys of {KEYS}, and w for a pause, got others, or none")
     return pressed
 
 

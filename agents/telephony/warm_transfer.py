@@ -42,6 +42,7 @@ COME_LIMIT = 5.0
 MOVE_LIMIT = 5.0
 """Seconds for the server to move a participant."""
 CLOSED = "the session was closed meanwhile"
+GIVEN_UP = "the transfer was given up"
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +88,8 @@ class WarmTransfers:
             raise ConfigurationError(
                 f"need desk as AgentSession(Briefing(…), pipeline), a second session, got {shown(desk)}"
             )
+        if briefing.is_taken is not None:
+            raise ConfigurationError("need a desk whose Briefing has not decided yet; make a new one for each transfer")
         transfer = Transfer(dial, desk, briefing, limit, transport, credentials, caller.identity)
         with self._calls.alone("warm_transfer", caller.identity), self._calls.alone("warm_transfer", dial.identity):
             self._context.inbox.call(lambda: self._begin(transfer))
@@ -128,7 +131,7 @@ class WarmTransfers:
         self._context.group.start_soon(self._run, transfer, name="warm transfer")
 
     async def _run(self, transfer: Transfer) -> None:
-        before, outcome = self._hold.state, transfer.failed(CLOSED)
+        before, outcome = self._hold.state, None
         try:
             with self._context.closing.cuts(transfer.scope):
                 self._hold.change("on_hold")
@@ -138,9 +141,10 @@ class WarmTransfers:
             outcome = transfer.failed(describe(error))
         finally:
             self._transfer = None
-            if not self._context.closing.is_asked:
+            is_closing = self._context.closing.is_asked
+            if not is_closing:
                 self._hold.change(before)
-            self._decide(transfer, outcome)
+            self._decide(transfer, outcome or transfer.failed(CLOSED if is_closing else GIVEN_UP))
             transfer.ended.set()
 
     async def _carry_out(self, transfer: Transfer) -> CallOutcome:
@@ -215,6 +219,7 @@ class WarmTransfers:
         import aiohttp
         from livekit import api
 
+        from vivavoce.agents.transports.livekit.hangup import disconnect
         from vivavoce.agents.transports.livekit.presence import presence
 
         to, identity = transfer.transport.room, transfer.dial.identity
@@ -231,6 +236,7 @@ class WarmTransfers:
             with presence(to, identity) as person:
                 await person.come(COME_LIMIT)
         except VoiceError:
+            await disconnect(where, to.name, identity, whom="participant")  # they may be there all the same
             return False
         return True
 

@@ -210,7 +210,9 @@ class TurnMachine:
             case i.InterruptRequested():
                 self._queue.interrupt(event)
             case i.SpeechWithheld():
-                self._floor.withhold(event.is_withheld and self._is_open)
+                is_withheld = event.is_withheld and self._is_open
+                self._floor.withhold(is_withheld)
+                self._wake_ups.speech_withheld(is_withheld, now)
             case i.PlayoutStarted():
                 sounding = self._queue.playout_started(event)
                 if sounding is not None:

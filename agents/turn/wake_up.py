@@ -1,10 +1,10 @@
 """WakeUps: in a long silence, counts the user as away, wakes the user up level by level, and closes the session.
 
 The silence counts from the last event that was no noise: the user's last words, the end of the agent's last speech or
-tool, or of a hold, the caller's coming. While either side is busy nothing is due. A deadline that passed while mere
-noise was heard is acted on when the turn of that noise is dropped. The end of a tool that an interrupted speech left
-running restarts the wait, as speech does, or its late answer would meet a wake-up. A caller who comes back restarts the
-wait, not the level.
+tool, or of a hold, the caller's coming. While either side is busy, or the agent may not speak, nothing is due. A
+deadline that passed while mere noise was heard is acted on when the turn of that noise is dropped. The end of a tool
+that an interrupted speech left running restarts the wait, as speech does, or its late answer would meet a wake-up. A
+caller who comes back restarts the wait, not the level.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class WakeUps:
         self._user = user
         self._out = out
         self._is_present = False
-        self._has_tools = False
-        self._is_held = False
+        self._suspended: set[str] = set()
+        """Why a silence is not the caller's: tools run, the caller is on hold, or the agent may not speak."""
         self._is_paused = False
         self._quiet_from = 0.0
         self._waiting_from = 0.0
@@ -59,15 +59,22 @@ class WakeUps:
 
     def tools_running(self, event: i.ToolsRunning, now: float) -> None:
         """Note that tools have begun to run, or that the last one has ended."""
-        if self._has_tools and not event.is_any:
-            self._quiet_from = now
-        self._has_tools = event.is_any
+        self._suspend("tools", event.is_any, now)
 
     def caller_held(self, event: i.CallerHeld, now: float) -> None:
         """Note that the caller is on hold, or no more."""
-        if self._is_held and not event.is_held:
+        self._suspend("hold", event.is_held, now)
+
+    def speech_withheld(self, is_withheld: bool, now: float) -> None:
+        """Note that no speech of the agent may begin, or that it may again."""
+        self._suspend("withheld", is_withheld, now)
+
+    def _suspend(self, reason: str, is_on: bool, now: float) -> None:
+        if is_on:
+            self._suspended.add(reason)
+        elif reason in self._suspended:
+            self._suspended.remove(reason)
             self._quiet_from = now
-        self._is_held = event.is_held
 
     def changed(self, event: i.WakeUpChanged | i.WakeUpPaused | i.WakeUpResumed | i.WakeUpReset, now: float) -> None:
         """Change, pause, resume (with a full wait) or restart the wake-up, by the application's request."""
@@ -95,8 +102,8 @@ class WakeUps:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the caller is there, not on hold, and neither side is active."""
-        return self._is_present and not self._has_tools and not self._is_held and self._moments.is_silent
+        """Whether the caller is there, the silence is the caller's, and neither side is active."""
+        return self._is_present and not self._suspended and self._moments.is_silent
 
     def deadlines(self) -> Iterator[Deadline]:
         """Yield the time when silence means that the user is away, and the time of the next wake-up, while both sides

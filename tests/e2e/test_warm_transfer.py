@@ -12,7 +12,7 @@ import anyio
 import numpy as np
 import pytest
 from livekit import api, rtc
-from livekit.protocol.room import MoveParticipantResponse
+from livekit.protocol.room import MoveParticipantResponse, RemoveParticipantResponse
 from livekit.protocol.sip import CreateSIPParticipantRequest, SIPParticipantInfo
 
 from kit.e2e.examples import has_said, worker_of
@@ -59,6 +59,8 @@ class Call(Watched):
         self.sip = sip
         self.caller = caller
         self.steps: list[str] = []
+        self.reasons: list[str] = []
+        session.on(CallProgress, lambda event: self.reasons.append(event.reason))
         session.on(CallProgress, lambda event: self._note(event.status))
         session.on(HoldChanged, lambda event: self._note(event.state))
 
@@ -249,6 +251,28 @@ async def test_the_person_is_moved_where_the_server_can_do_that(
 
 
 @SLOW
+async def test_a_person_who_was_moved_and_is_not_seen_is_hung_up_and_the_caller_is_back(
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
+) -> None:
+    person, removed = Person(room_server, lambda peer: presses(peer, 1)), list[tuple[str, str]]()
+
+    async def move(_: Any) -> bytes:
+        person.is_over.set()
+        return MoveParticipantResponse().SerializeToString()
+
+    async def remove(request: Any) -> bytes:
+        removed.append((request.room, request.identity))
+        return RemoveParticipantResponse().SerializeToString()
+
+    scripts = {CREATE: person.answers, MOVE: move, "RoomService/RemoveParticipant": remove}
+    async with person(), a_call(room_server, room_name, agent_room, scripts) as call:
+        outcome = await call.warm(AgentSession(Briefing("A caller."), pipeline()))
+        assert outcome.status == "failed"
+        assert removed == [(room_name, PERSON)]
+        assert call.telephony.hold_state == "talking"
+
+
+@SLOW
 async def test_the_caller_is_back_when_the_agent_loses_the_person_s_room(
     room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
@@ -343,7 +367,8 @@ async def test_a_transfer_that_is_given_up_leads_back_to_the_caller(
             with pytest.raises(SessionError, match="under way"):
                 await call.telephony.transfer("+15550124")
             tasks.cancel_scope.cancel()
-        await call.until(lambda: "talking" in call.steps)
+        await call.until(lambda: call.steps[-2:] == ["talking", "failed"])
+        assert call.reasons[-1] == "the transfer was given up"
 
 
 @SLOW
@@ -377,6 +402,10 @@ async def test_a_warm_transfer_needs_a_caller_and_a_second_session(
         for wrong in (call.session, AgentSession(Agent("Help."), pipeline()), None):
             with pytest.raises(ConfigurationError, match=r"AgentSession\(Briefing"):
                 await call.warm(wrong)  # type: ignore[arg-type]
+        used = Briefing("A caller.")
+        used.take()  # of the transfer before: nobody would be asked in this one
+        with pytest.raises(ConfigurationError, match="has not decided yet"):
+            await call.warm(AgentSession(used, pipeline()))
         with pytest.raises(ConfigurationError, match="must be a telephone number"):
             await call.telephony.warm_transfer("desk", AgentSession(Briefing("A caller."), pipeline()))
         with pytest.raises(ConfigurationError, match="take_key must be one of"):

@@ -19,6 +19,7 @@ from vivavoce.agents.cli.serve.server import CallServer
 from vivavoce.agents.transports.media_stream.admission import Admission
 from vivavoce.agents.transports.media_stream.twilio.webhook import TwilioWebhook, signature
 from vivavoce.pipelines.core.clock import LoopClock
+from vivavoce.pipelines.core.ids import new_id
 
 PUBLIC = "https://phone.example.com"
 TOKEN = "12345"
@@ -42,7 +43,7 @@ class Served:
         self, number: str = "+15550100", to: str = "+15550199", *, token: str = TOKEN
     ) -> aiohttp.ClientResponse:
         """Ask the webhook about a call."""
-        fields = {"CallSid": "CA1", "From": number, "To": to}
+        fields = {"CallSid": new_id("CA"), "From": number, "To": to}
         signed = {"X-Twilio-Signature": signature(token, f"{PUBLIC}/twilio", fields.items())}
         return await self.client.post(f"{self.url}/twilio", data=fields, headers=signed)
 
@@ -85,18 +86,24 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    entrypoint: Callable[[JobContext], Awaitable[None]], *, limit: int = 50, public: str = PUBLIC, port: int = 0
+    entrypoint: Callable[[JobContext], Awaitable[None]],
+    *,
+    limit: int = 50,
+    public: str = PUBLIC,
+    port: int = 0,
+    heartbeat: float = 20.0,
 ) -> AsyncIterator[Served]:
     """Serve an app's calls.
 
     Args:
         public: The address that Twilio signs; the sockets are opened on loopback all the same.
+        heartbeat: Seconds between pings.
     """
     worker = Worker(entrypoint, options=WorkerOptions(executor=TaskExecution()))
     clock = LoopClock()
     async with anyio.create_task_group() as tasks, aiohttp.ClientSession() as client:
         calls = Calls(worker, clock, limit=limit, tasks=tasks)
-        server = CallServer(TwilioWebhook(TOKEN, clock.wall), calls, Admission(clock.now), public)
+        server = CallServer(TwilioWebhook(TOKEN, clock.wall), calls, Admission(clock.now), public, heartbeat=heartbeat)
         port = await tasks.start(server.run, "127.0.0.1", port)
         yield Served(f"http://127.0.0.1:{port}", calls, client)
         calls.stop("the test ends")

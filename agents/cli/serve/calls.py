@@ -72,6 +72,8 @@ class Calls:
         self._options = replace(worker.options, crash_safety=None)  # no worker could dispatch the call again
         self._runs: dict[str, tuple[JobInfo, JobRun]] = {}
         self._is_draining = False
+        self.is_stopped = False
+        """Whether the running calls were ended, and no admitted one may begin."""
         self._succeeded = self._failed = 0
         self._changed = anyio.Event()
 
@@ -83,7 +85,11 @@ class Calls:
     @property
     def takes_calls(self) -> bool:
         """Whether another call may come."""
-        return not self._is_draining and len(self._runs) < self._limit
+        return self.has_room(0)
+
+    def has_room(self, waiting: int) -> bool:
+        """Return whether another call may come beside so many that were answered and whose streams will come."""
+        return not self._is_draining and len(self._runs) + waiting < self._limit
 
     async def hold(self, socket: MediaSocket, wire: MediaWire, call: Started) -> None:
         """Run the job of a call to its end; its failure is logged, and the other calls go on."""
@@ -111,7 +117,7 @@ class Calls:
 
     def stop(self, reason: str, *, is_forced: bool = False) -> None:
         """End the running calls."""
-        self._is_draining = True
+        self._is_draining = self.is_stopped = True
         for _, run in list(self._runs.values()):
             run.end(reason, is_forced=is_forced)
 

@@ -29,6 +29,7 @@ MOST_MESSAGE = 1024 * 1024
 """Bytes of a message of a stream; vendors send 20 ms each time."""
 CLOSE_LIMIT = 2.0
 """Seconds for a socket's or the server's close."""
+HEARTBEAT = 20.0
 NOT_ADMITTED = 1008
 """Close code of a stream without a token that holds: a policy was violated."""
 
@@ -38,12 +39,23 @@ class CallServer:
 
     Args:
         public_url: The address under which the vendor reaches this server: its signatures are of that address.
+        heartbeat: Seconds without a message after which a vendor is asked whether it is there; it has half of that to
+            answer.
     """
 
-    def __init__(self, webhook: Webhook, calls: Calls, admission: Admission, public_url: str) -> None:
+    def __init__(
+        self,
+        webhook: Webhook,
+        calls: Calls,
+        admission: Admission,
+        public_url: str,
+        *,
+        heartbeat: float = HEARTBEAT,
+    ) -> None:
         self._webhook = webhook
         self._calls = calls
         self._admission = admission
+        self._heartbeat = heartbeat
         self._public_url = checked_public_url(public_url)
         self._stream_url = f"ws{self._public_url.removeprefix('http')}/{webhook.name}/stream"
 
@@ -90,7 +102,7 @@ class CallServer:
         except WebhookError as error:
             logger.warning("a request to the webhook of %s was refused: %s", self._webhook.name, error)
             return web.Response(status=403, text=f"{error}\n")
-        if not self._calls.takes_calls:
+        if not self._calls.has_room(self._admission.waiting):
             logger.warning("a call was refused: %d calls are running", self._calls.count)
             return web.Response(status=503, headers={"Retry-After": "5"}, text="no call can be taken now\n")
         answer = self._webhook.answer(call, self._stream_url, self._admission.mint(call))
@@ -105,9 +117,9 @@ class CallServer:
         except WebhookError as error:
             logger.warning("a stream of %s was refused: %s", self._webhook.name, error)
             return web.Response(status=403, text=f"{error}\n")
-        if not self._calls.takes_calls:
-            return web.Response(status=503, text="no call can be taken now\n")
-        websocket = web.WebSocketResponse(max_msg_size=MOST_MESSAGE, timeout=CLOSE_LIMIT, compress=False)
+        websocket = web.WebSocketResponse(
+            max_msg_size=MOST_MESSAGE, timeout=CLOSE_LIMIT, heartbeat=self._heartbeat, compress=False
+        )
         if not websocket.can_prepare(request):
             return web.Response(status=426, headers={"Upgrade": "websocket"}, text="this address is a WebSocket\n")
         await websocket.prepare(request)
@@ -118,6 +130,8 @@ class CallServer:
             parameters = dict(started.parameters)
             if self._admission.admit(parameters.pop(TOKEN, "")) is None:
                 raise RoomError("it has no token that holds: each admits one stream, once, within 30 s")
+            if self._calls.is_stopped:
+                raise RoomError("the server ends")
         except RoomError as error:
             logger.warning("a stream of %s was closed: %s", self._webhook.name, error)
             await socket.refuse()

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from vivavoce.agents.events import CallAnsweredBy, SpeechCreated, SpeechIn, UserStateChanged, UserTranscript
+from vivavoce.agents.events import (
+    CallAnsweredBy,
+    HoldChanged,
+    SpeechCreated,
+    SpeechIn,
+    UserStateChanged,
+    UserTranscript,
+)
 from vivavoce.agents.states import AnsweredBy, BeepEnd, UserState
 from vivavoce.agents.telephony.detection.judge import AnswerJudge, Judged
 from vivavoce.agents.telephony.detection.line_tones import LineTone, line_tone
@@ -151,6 +158,7 @@ class AnswerDetection:
         emitter.on(UserStateChanged, self._state_changed)
         emitter.on(UserTranscript, self._heard)
         emitter.on(SpeechCreated, self._requested)
+        emitter.on(HoldChanged, self._held)
 
     # --- for the application
 
@@ -237,7 +245,7 @@ class AnswerDetection:
         """Find out nothing more: the close begins."""
         self._has_ended = True
         if (detection := self._current) is not None and detection.verdict is None:
-            detection.settle(Judged("unknown", "hung_up"), self._context.clock.now())
+            self._settle(detection, Judged("unknown", "hung_up"))
         self._wake()
         self._listen()
 
@@ -294,6 +302,11 @@ class AnswerDetection:
             for speech in self._of_application(detection):
                 speech.interrupt(force=True)
         self._host.withhold_speech(False)
+        self._settle(detection, judged)
+        self._context.inbox.wake()
+        self._listen()
+
+    def _settle(self, detection: _Detection, judged: Judged) -> None:
         verdict = detection.settle(judged, self._context.clock.now())
         self._context.log.note(
             CallAnsweredBy,
@@ -302,8 +315,6 @@ class AnswerDetection:
             transcript=verdict.transcript,
             after=verdict.after,
         )
-        self._context.inbox.wake()
-        self._listen()
 
     def _of_application(self, detection: _Detection) -> list[SpeechHandle]:
         """Return the speeches that the application has asked for since the detection began."""
@@ -371,6 +382,11 @@ class AnswerDetection:
     def _requested(self, event: SpeechCreated) -> None:
         if event.kind != "turn" and self._current is not None:
             self._current.note_request()
+
+    def _held(self, event: HoldChanged) -> None:
+        """Judge no more: the hold cuts what the other side says, and it would look like the end of a greeting."""
+        if event.state != "talking" and (going_on := self._going_on()) is not None:
+            self._conclude(going_on[0], Judged("unknown", "on_hold"))
 
     def _wake(self) -> None:
         news, self._news = self._news, anyio.Event()

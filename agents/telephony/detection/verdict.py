@@ -14,7 +14,8 @@ class CallVerdict:
     Args:
         kind: `human`, `machine` (a voicemail), `menu`, `screening` (an assistant asks who calls), `unavailable` or
             `unknown`.
-        reason: What it is drawn from; `hung_up` if the call ended before.
+        reason: What it is drawn from; `on_hold` if the other side was put on hold before, `hung_up` if the call ended
+            before.
         transcript: The words of the greeting.
         after: Seconds from the answer to the verdict.
     """

@@ -48,9 +48,9 @@ class Presence:
     @property
     def is_there(self) -> bool:
         """Whether the participant is in the room."""
+        if not self._room.isconnected():  # it is, as the SDK counts, while it reconnects
+            return False
         participant = self._room.remote_participants.get(self._identity)
-        if not self._room.isconnected():
-            return self._is_suspended
         return self._is_suspended or (participant is not None and not has_hung_up(participant))
 
     async def come(self, limit: float) -> None:

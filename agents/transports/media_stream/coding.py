@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vivavoce.agents.transports.media_stream.wire import WireError
+from vivavoce.agents.transports.media_stream.wire_error import WireError
 from vivavoce.pipelines.media import g711
 
 L16_RATES_HZ = frozenset({8000, 16000, 24000})

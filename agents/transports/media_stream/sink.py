@@ -32,7 +32,7 @@ MARK_SECONDS = 0.2
 LATE = 0.06
 """Seconds by which a mark may be late for no reason but the network's."""
 LOST_AFTER = 5.0
-"""Seconds after which a mark that is overdue does not come any more: the clock alone counts its audio."""
+"""Seconds after which a mark that is overdue does not come any more: the clock alone counts, until one comes."""
 FIRST_DELAY = 0.2
 """Seconds for a round trip, until the first mark has come back."""
 
@@ -140,15 +140,15 @@ class MarkedSink(AudioSink):
 
     def _overdue(self, now: float) -> float:
         """Return for how many seconds the oldest mark is overdue: the vendor stands still."""
-        if self._delay is None:
+        if not self._marks:
             return 0.0
-        while self._marks:
-            overdue = now - (self._marks[0].due + self._delay + LATE)
-            if overdue <= LOST_AFTER:
-                return max(0.0, overdue)
-            self._marks.popleft()
-            logger.warning("the %s stream has not reported a mark for %g s", self._wire.name, LOST_AFTER)
-        return 0.0
+        overdue = now - (self._marks[0].due + self.delay + LATE)
+        if overdue > LOST_AFTER:
+            if self._delay is not None:
+                logger.warning("the %s stream has not reported a mark for %g s", self._wire.name, LOST_AFTER)
+            self._delay = None
+            self._marks.clear()
+        return 0.0 if self._delay is None else max(0.0, overdue)
 
     def _shift(self, seconds: float) -> None:
         self._ends_at += seconds

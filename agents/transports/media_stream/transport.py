@@ -232,11 +232,12 @@ class MediaStreamTransport(Transport):
 
     async def _close(self) -> None:
         """Send the last messages and close the socket."""
+        if not self._is_over and (last := self._wire.stop()) is not None:
+            self._post(last)
         with anyio.move_on_after(CLOSE_LIMIT, shield=True):
-            if not self._is_over and (last := self._wire.stop()) is not None:
-                self._post(last)
             try:
                 await self._empty_outbox()
             except OSError as error:
                 logger.debug("the %s stream was closed by its vendor: %s", self._wire.name, error)
+        with anyio.move_on_after(CLOSE_LIMIT, shield=True):
             await self._socket.close()

@@ -1,7 +1,7 @@
 """Webhook: a vendor's question what to do with a call, and our answer, a media stream; a file for each vendor. No I/O.
 
-The signature shows that the vendor asks. Twilio's has no time in it, so a request can be repeated by others; the answer
-therefore carries a token that admits one stream, once.
+The signature shows that the vendor asks. Others can repeat a request, and Twilio's signature has no time in it: each
+request is therefore answered once, and the answer carries a token that admits one stream, once.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ from vivavoce.pipelines.core.errors import RoomError
 TOKEN = "token"
 """Parameter of the stream that admits it."""
 FORGED = "the signature is missing or is not {}'s; mind --public-url: it must be the address that {} calls"
+
+
+MOST_KEPT = 10_000
+"""Requests that are remembered, so that none is answered twice."""
 
 
 class WebhookError(RoomError):
@@ -86,13 +90,14 @@ class Webhook(ABC):
     def __init__(self, secret: str, now: Callable[[], float]) -> None:
         self._secret = secret
         self._now = now
+        self._seen: dict[str, None] = {}
 
     @abstractmethod
     def check(self, request: WebRequest) -> None:
-        """Check that the vendor sent the request.
+        """Check that the vendor sent the request, and that it did not come before.
 
         Raises:
-            WebhookError: It did not.
+            WebhookError: The vendor did not, or it came before.
         """
 
     def check_stream(self, request: WebRequest) -> None:
@@ -117,6 +122,20 @@ class Webhook(ABC):
     @abstractmethod
     def wire(self) -> MediaWire:
         """Return the wire of a new stream."""
+
+    def _take_once(self, request_id: str) -> None:
+        """Take a request that is the vendor's.
+
+        Args:
+            request_id: What no other request of the vendor has, such as its nonce.
+        Raises:
+            WebhookError: It came before.
+        """
+        if request_id in self._seen:
+            raise WebhookError("the request came before; each one is answered once")
+        self._seen[request_id] = None
+        if len(self._seen) > MOST_KEPT:
+            del self._seen[next(iter(self._seen))]
 
     def _forged(self) -> WebhookError:
         vendor = self.name.capitalize()

@@ -10,18 +10,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vivavoce.agents.transports.media_stream.coding import Coding
+from vivavoce.agents.transports.media_stream.wire_error import WireError as WireError
 from vivavoce.pipelines.core.checks import shown
-from vivavoce.pipelines.core.errors import RoomError
 
 Message = str | bytes
 """One frame of text or of bytes."""
 KEYS = frozenset("0123456789*#ABCD")
+KINDS = {
+    type(None): "none",
+    bool: "a flag",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
 MOST_SHOWN = 60
 """Characters of a foreign text in an error."""
-
-
-class WireError(RoomError):
-    """A message that is not as its vendor describes it."""
+DIGITS = 20
+"""Of a vendor's whole number, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,18 +112,21 @@ class MediaWire(ABC):
     reorders = False
     """Whether the vendor may send audio in another order than the caller spoke it."""
 
-    def __init__(self) -> None:
+    def __init__(self, coding: Coding) -> None:
         self._is_started = False
+        self._coding = coding
+        """The form of the audio, both ways unless a wire says otherwise; `start` may name another one."""
+        self._stream_id = ""
 
     @property
-    @abstractmethod
     def input_rate(self) -> int:
         """Hz of `Heard`; known once the stream has started."""
+        return self._coding.sample_rate
 
     @property
-    @abstractmethod
     def output_rate(self) -> int:
         """Hz for `audio()`; known once the stream has started."""
+        return self._coding.sample_rate
 
     @abstractmethod
     def receive(self, message: Message) -> list[WireEvent]:
@@ -150,6 +161,10 @@ class MediaWire(ABC):
             raise WireError(f"needed one start of the {self.name} stream, got a second one; it is ignored")
         self._is_started = True
 
+    def _check_stream(self, stream_id: str) -> None:
+        if stream_id != self._stream_id:
+            raise WireError("needed a message of this call's own stream, got one of another; it is ignored")
+
     def _check_started(self, what: str) -> None:
         if not self._is_started:
             raise WireError(f"needed the start of the {self.name} stream first, got {what}; it is ignored")
@@ -166,9 +181,9 @@ def object_of(message: Message) -> dict[str, Any]:
     try:
         found = json.loads(message)
     except (ValueError, RecursionError) as error:
-        raise WireError(f"needed a message in JSON, got {_cut(message)}; it is ignored") from error
+        raise WireError(f"needed a message in JSON, got {len(message)} characters of another; it is ignored") from error
     if not isinstance(found, dict):
-        raise WireError(f"needed a JSON object, got {_cut(message)}; it is ignored")
+        raise WireError(f"needed a JSON object, got {_kind(found)}; it is ignored")
     return found
 
 
@@ -180,7 +195,7 @@ def part_of(message: Mapping[str, Any], name: str) -> dict[str, Any]:
     """
     part = message.get(name)
     if not isinstance(part, dict):
-        raise WireError(f"needed an object in {name!r}, got {_cut(part)}; the message is ignored")
+        raise WireError(f"needed an object in {name!r}, got {_kind(part)}; the message is ignored")
     return part
 
 
@@ -197,7 +212,7 @@ def text_of(message: Mapping[str, Any], name: str, *, default: str = "") -> str:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    raise WireError(f"needed a text in {name!r}, got {_cut(value)}; the message is ignored")
+    raise WireError(f"needed a text in {name!r}, got {_kind(value)}; the message is ignored")
 
 
 def number_of(message: Mapping[str, Any], name: str) -> int | None:
@@ -209,11 +224,11 @@ def number_of(message: Mapping[str, Any], name: str) -> int | None:
     value = message.get(name)
     if value is None or value == "":
         return None
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, str) and len(value) <= DIGITS and value.isascii() and value.isdecimal():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**DIGITS:
         return value
-    if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdecimal():
-        return int(value)
-    raise WireError(f"needed a whole number in {name!r}, got {_cut(value)}; the message is ignored")
+    raise WireError(f"needed a whole number in {name!r}, got {cut(value)}; the message is ignored")
 
 
 def texts_of(message: Mapping[str, Any], name: str) -> dict[str, str]:
@@ -236,7 +251,7 @@ def payload_of(media: Mapping[str, Any]) -> bytes:
     """
     payload = media.get("payload")
     if not isinstance(payload, str):
-        raise WireError(f"needed audio in base64 in 'payload', got {_cut(payload)}; the message is dropped")
+        raise WireError(f"needed audio in base64 in 'payload', got {_kind(payload)}; the message is dropped")
     try:
         return base64.b64decode(payload, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -265,6 +280,12 @@ def as_json(message: Mapping[str, object]) -> str:
     return json.dumps(message, separators=(",", ":"))
 
 
-def _cut(value: object) -> str:
+def cut(value: object) -> str:
+    """Return the beginning of a foreign value that is no secret, such as the name of a codec."""
     text = shown(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+def _kind(value: object) -> str:
+    """Return what a foreign value is; it is not quoted, since keys, numbers and words of callers are in there."""
+    return KINDS.get(type(value), "another value")

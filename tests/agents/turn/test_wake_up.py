@@ -268,6 +268,13 @@ def test_a_caller_on_hold_is_neither_away_nor_woken_up_and_the_waits_begin_anew_
     assert talk.user_states == [("away", 65.0)]
 
 
+def test_a_caller_whom_the_agent_may_not_answer_yet_is_neither_away_nor_woken_up() -> None:
+    talk = call(WakeUp(after=10, repeat=2)).until(10.0).at(12.0, i.SpeechWithheld(True)).until(49.0)
+    talk.at(50.0, i.SpeechWithheld(False)).until(66.0)
+    assert woken(talk) == [(10.0, "wake up", 1), (60.0, "wake up", 2)]
+    assert talk.user_states == [("away", 65.0)]
+
+
 def test_a_reset_begins_anew_with_the_first_level_and_ends_neither_a_pause_nor_being_away() -> None:
     talk = call(CLOSING).until(30.0).at(30.0, i.WakeUpReset()).until(45.0)
     assert woken(talk) == [(10.0, "wake up", 1), (25.0, "wake up", 2), (40.0, "wake up", 1)]

@@ -25,9 +25,9 @@ class SilenceWatch:
         self._speeches: set[str] = set()
         self._handoff = self._requested = ""
         self._phase = "new"
-        self._is_present = self._has_tools = self._is_held = self._is_paused = self._is_away = False
-        self._level = 0
-        self._quiet_since = self._waiting_since = 0.0
+        self._is_present = self._is_paused = self._is_away = False
+        self._suspended: set[type] = set()  # why a silence is not the caller's
+        self._level, self._quiet_since, self._waiting_since = 0, 0.0, 0.0
 
     def sees_input(self, event: i.TurnInput, now: float) -> None:
         """Follow inputs that end or begin silence."""
@@ -43,12 +43,10 @@ class SilenceWatch:
                 self._speeches.add(speech)
             case i.HandoffEnded(handoff_id=handoff) if handoff == self._handoff != "":
                 self._handoff, self._quiet_since = "", now
-            case i.ToolsRunning(is_any=is_any):
-                self._quiet_since = now if self._has_tools and not is_any else self._quiet_since
-                self._has_tools = is_any
-            case i.CallerHeld(is_held=is_held):
-                self._quiet_since = now if self._is_held and not is_held else self._quiet_since
-                self._is_held = is_held
+            case i.ToolsRunning(is_any=is_on) | i.CallerHeld(is_held=is_on) | i.SpeechWithheld(is_withheld=is_on):
+                self._quiet_since = now if type(event) in self._suspended and not is_on else self._quiet_since
+                is_on = is_on and (self._phase != "new" or not isinstance(event, i.SpeechWithheld))
+                (self._suspended.add if is_on else self._suspended.discard)(type(event))
             case i.ParticipantLeft() if self._phase != "closing":
                 self._is_present = False
                 if self._options.wake_up and self._options.wake_up.then == "hangup" and self._level > self._repeat:
@@ -113,7 +111,7 @@ class SilenceWatch:
     @property
     def _may_be_due(self) -> bool:
         has_handoff = bool(self._handoff or self._floor.handoffs)  # one may wait for its components
-        is_free = not (self._speeches - self._floor.behind.keys() or has_handoff or self._has_tools or self._is_held)
+        is_free = not (self._speeches - self._floor.behind.keys() or has_handoff or self._suspended)
         return self._phase == "started" and self._is_present and is_free
 
     @property

@@ -21,8 +21,7 @@ class FloorWatch:
         self.known: list[str] = ["ghost"]
         self.protected: set[str] = set()
         self.over: set[str] = set()
-        self.holder = ""
-        self.paused = ""
+        self.holder = self.paused = ""
         self.is_playing = False
         self.hooks: set[str] = set()
         self._begun: set[str] = set()

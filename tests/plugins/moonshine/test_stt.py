@@ -85,8 +85,8 @@ async def test_interims_come_before_the_final() -> None:
                 await anyio.lowlevel.checkpoint()
         await stream.aclose()
     *interims, final = heard
-    assert all(isinstance(event, STTInterim) for event in interims)
-    assert len({event.text for event in interims}) >= 2
+    assert len({event.text for event in interims if isinstance(event, STTInterim)}) >= 2
+    assert isinstance(final, STTFinal)
     assert words_of(final.text) == words_of(SENTENCES[0])
 
 

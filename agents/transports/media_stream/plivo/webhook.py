@@ -35,12 +35,12 @@ class PlivoWebhook(Webhook):
     name = "plivo"
 
     def check(self, request: WebRequest) -> None:
-        expected = signature(
-            self._secret, request.method, request.url, request.query(), request.form(), request.headers.get(NONCE, "")
-        )
+        nonce = request.headers.get(NONCE, "")
+        expected = signature(self._secret, request.method, request.url, request.query(), request.form(), nonce)
         given = request.headers.get(SIGNATURE, "").split(",")
         if not any(is_same(each.strip(), expected) for each in given):
             raise self._forged()
+        self._take_once(nonce)
 
     def call(self, request: WebRequest) -> IncomingCall:
         fields = dict(request.form() or request.query())
@@ -79,7 +79,8 @@ def signature(
     if sorted_query and fields:
         base += "."
     base += "".join(f"{name}{value}" for name, value in fields)
-    return base64.b64encode(hmac.new(auth_token.encode(), f"{base}.{nonce}".encode(), hashlib.sha256).digest()).decode()
+    signed = f"{base}.{nonce}".encode("utf-8", "replace")  # a header may hold what is no text
+    return base64.b64encode(hmac.new(auth_token.encode(), signed, hashlib.sha256).digest()).decode()
 
 
 def _digits(number: str) -> str:

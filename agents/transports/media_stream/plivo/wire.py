@@ -19,6 +19,7 @@ from vivavoce.agents.transports.media_stream.wire import (
     WireError,
     WireEvent,
     as_json,
+    cut,
     in_base64,
     key_of,
     number_of,
@@ -38,17 +39,7 @@ class PlivoWire(MediaWire):
     name = "plivo"
 
     def __init__(self) -> None:
-        super().__init__()
-        self._stream_id = ""
-        self._coding = Coding("mulaw")
-
-    @property
-    def input_rate(self) -> int:
-        return self._coding.sample_rate
-
-    @property
-    def output_rate(self) -> int:
-        return self._coding.sample_rate
+        super().__init__(Coding("mulaw"))
 
     def receive(self, message: Message) -> list[WireEvent]:
         data = object_of(message)
@@ -58,8 +49,7 @@ class PlivoWire(MediaWire):
         if event not in ("media", "dtmf", "playedStream", "stop"):
             return []  # `clearedAudio` too: the marks of audio that was cleared are forgotten when it is cleared
         self._check_started(event)
-        if text_of(data, "streamId", default=self._stream_id) != self._stream_id:
-            raise WireError("needed a message of this call's own stream, got one of another; it is ignored")
+        self._check_stream(text_of(data, "streamId", default=self._stream_id))
         if event == "media":
             return self._media(part_of(data, "media"))
         if event == "dtmf":
@@ -116,7 +106,8 @@ def _coding(format_: dict[str, Any]) -> Coding:
         return Coding("mulaw")
     if encoding == "audio/x-l16":
         return l16(rate)
-    raise WireError(f"needed audio/x-mulaw or audio/x-l16 from Plivo, got {encoding!r} of {rate} Hz; set contentType")
+    found = f"{cut(encoding)} of {rate} Hz"
+    raise WireError(f"needed audio/x-mulaw or audio/x-l16 from Plivo, got {found}; set contentType")
 
 
 def _extra_headers(text: str) -> dict[str, str]:

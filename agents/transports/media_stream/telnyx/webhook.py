@@ -64,6 +64,7 @@ class TelnyxWebhook(Webhook):
             self._key.verify(given, f"{time}|".encode() + request.body)
         except (InvalidSignature, binascii.Error, ValueError) as error:
             raise self._forged() from error
+        self._take_once(given.hex())
 
     def call(self, request: WebRequest) -> IncomingCall:
         fields = dict(request.form())

@@ -12,6 +12,7 @@ from typing import Any
 
 from vivavoce.agents.transports.media_stream.coding import Coding, l16
 from vivavoce.agents.transports.media_stream.wire import (
+    MOST_SHOWN,
     Failed,
     Heard,
     MarkPlayed,
@@ -22,6 +23,7 @@ from vivavoce.agents.transports.media_stream.wire import (
     WireError,
     WireEvent,
     as_json,
+    cut,
     in_base64,
     key_of,
     number_of,
@@ -47,14 +49,8 @@ class TelnyxWire(MediaWire):
     reorders = True
 
     def __init__(self, output: Coding | None = None) -> None:
-        super().__init__()
-        self._stream_id = ""
-        self._input = Coding("mulaw")
+        super().__init__(Coding("mulaw"))
         self._output = output or Coding("mulaw")
-
-    @property
-    def input_rate(self) -> int:
-        return self._input.sample_rate
 
     @property
     def output_rate(self) -> int:
@@ -70,8 +66,7 @@ class TelnyxWire(MediaWire):
         if event not in ("media", "dtmf", "mark", "stop"):
             return []
         self._check_started(event)
-        if text_of(data, "stream_id", default=self._stream_id) != self._stream_id:
-            raise WireError("needed a message of this call's own stream, got one of another; it is ignored")
+        self._check_stream(text_of(data, "stream_id", default=self._stream_id))
         if event == "media":
             return self._media(data, part_of(data, "media"))
         if event == "dtmf":
@@ -92,7 +87,7 @@ class TelnyxWire(MediaWire):
             parameters=texts_of(start, "custom_parameters"),
         )
         self._begin()
-        self._input, self._stream_id = coding, started.stream_id
+        self._coding, self._stream_id = coding, started.stream_id
         return started
 
     def _media(self, data: dict[str, Any], media: dict[str, Any]) -> list[WireEvent]:
@@ -101,7 +96,7 @@ class TelnyxWire(MediaWire):
         chunk = number_of(media, "chunk")
         if chunk is None:
             chunk = number_of(data, "sequence_number")
-        return [Heard(self._input.decode(payload_of(media)), chunk, number_of(media, "timestamp"))]
+        return [Heard(self._coding.decode(payload_of(media)), chunk, number_of(media, "timestamp"))]
 
     def audio(self, pcm: bytes) -> Message:
         return as_json({"event": "media", "media": {"payload": in_base64(self._output.encode(pcm))}})
@@ -120,7 +115,7 @@ def _coding(format_: dict[str, Any]) -> Coding:
     if encoding == "L16":
         return l16(rate, is_big_endian=L16_IS_BIG_ENDIAN)
     raise WireError(
-        f"needed PCMU, PCMA or L16 from Telnyx, got {encoding!r} of {rate} Hz; allow only G.711 on the connection"
+        f"needed PCMU, PCMA or L16 from Telnyx, got {cut(encoding)} of {rate} Hz; allow only G.711 on the connection"
     )
 
 
@@ -128,4 +123,5 @@ def _failed(data: dict[str, Any]) -> Failed:
     payload = data.get("payload")
     known = payload if isinstance(payload, dict) else {}  # its fields are not in the reference
     code, title = known.get("code"), known.get("title")
-    return Failed(f"Telnyx reports an error of the stream: {title if isinstance(title, str) else 'unnamed'} ({code})")
+    title = title[:MOST_SHOWN] if isinstance(title, str) else "unnamed"
+    return Failed(f"Telnyx reports an error of the stream: {title} ({cut(code)})")

@@ -44,6 +44,7 @@ class TwilioWebhook(Webhook):
             raise WebhookError("the body is not the one that Twilio signed")
         if not fields and request.body and expected is None:
             raise WebhookError("needed a form, or a body with its bodySHA256, got another one")
+        self._take_once(request.headers[SIGNATURE])
 
     def check_stream(self, request: WebRequest) -> None:
         self._check(request, [])

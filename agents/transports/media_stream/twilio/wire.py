@@ -19,6 +19,7 @@ from vivavoce.agents.transports.media_stream.wire import (
     WireError,
     WireEvent,
     as_json,
+    cut,
     in_base64,
     key_of,
     number_of,
@@ -39,17 +40,7 @@ class TwilioWire(MediaWire):
     name = "twilio"
 
     def __init__(self) -> None:
-        super().__init__()
-        self._stream_id = ""
-        self._coding = Coding("mulaw")
-
-    @property
-    def input_rate(self) -> int:
-        return self._coding.sample_rate
-
-    @property
-    def output_rate(self) -> int:
-        return self._coding.sample_rate
+        super().__init__(Coding("mulaw"))
 
     def receive(self, message: Message) -> list[WireEvent]:
         data = object_of(message)
@@ -59,9 +50,7 @@ class TwilioWire(MediaWire):
         if event not in ("media", "dtmf", "mark", "stop"):
             return []
         self._check_started(event)
-        stream_id = text_of(data, "streamSid")
-        if stream_id != self._stream_id:
-            raise WireError("needed a message of this call's own stream, got one of another; it is ignored")
+        self._check_stream(text_of(data, "streamSid"))
         if event == "media":
             return self._media(part_of(data, "media"))
         if event == "dtmf":
@@ -112,4 +101,5 @@ def _coding(format_: dict[str, Any]) -> Coding:
         return Coding("mulaw")
     if encoding == "audio/x-l16":  # not in the reference of the messages; `<Stream audioFormat>` of twilio 9.13.0
         return l16(rate)
-    raise WireError(f"needed audio/x-mulaw of 8000 Hz from Twilio, got {encoding!r} of {rate} Hz; set it at the stream")
+    found = f"{cut(encoding)} of {rate} Hz"
+    raise WireError(f"needed audio/x-mulaw of 8000 Hz from Twilio, got {found}; set it at the stream")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from typing import Any
 
 from vivavoce.agents.transports.media_stream.vonage.wire import CALL_ID, CALLED_NUMBER, NUMBER, VonageWire
@@ -25,8 +24,6 @@ from vivavoce.agents.transports.media_stream.wire import MediaWire
 
 OLDEST = 300.0
 """Seconds for which a signature holds."""
-MOST_KEPT = 10_000
-"""Requests that are remembered, so that none is answered twice."""
 CONTENT_TYPE = "audio/l16;rate=16000"
 
 
@@ -34,10 +31,6 @@ class VonageWebhook(Webhook):
     """Checks by the account's signature secret."""
 
     name = "vonage"
-
-    def __init__(self, secret: str, now: Callable[[], float]) -> None:
-        super().__init__(secret, now)
-        self._seen: dict[str, float] = {}
 
     def check(self, request: WebRequest) -> None:
         import jwt
@@ -57,13 +50,9 @@ class VonageWebhook(Webhook):
             raise self._forged()
         if request.body and not is_same(str(claims.get("payload_hash")), hashlib.sha256(request.body).hexdigest()):
             raise WebhookError("the body is not the one that Vonage signed")
-        now = self._now()
-        if abs(now - signed_at) > OLDEST:
+        if abs(self._now() - signed_at) > OLDEST:
             raise WebhookError("the request was signed more than 5 minutes ago: it is repeated, or a clock is wrong")
-        self._seen = {seen: at for seen, at in self._seen.items() if now - at <= 2 * OLDEST}
-        if request_id in self._seen or len(self._seen) >= MOST_KEPT:
-            raise WebhookError("the request came before; each one is answered once")
-        self._seen[request_id] = now
+        self._take_once(request_id)
 
     def call(self, request: WebRequest) -> IncomingCall:
         fields: dict[str, Any] = dict(request.query())

@@ -37,16 +37,7 @@ class VonageWire(MediaWire):
     name = "vonage"
 
     def __init__(self) -> None:
-        super().__init__()
-        self._coding = l16(16000)
-
-    @property
-    def input_rate(self) -> int:
-        return self._coding.sample_rate
-
-    @property
-    def output_rate(self) -> int:
-        return self._coding.sample_rate
+        super().__init__(l16(16000))
 
     def receive(self, message: Message) -> list[WireEvent]:
         if isinstance(message, bytes):

@@ -18,6 +18,7 @@ from vivavoce.agents.caller.script import CallScript
 from vivavoce.agents.caller.script_mind import ScriptMind
 from vivavoce.agents.cli.serve.server import checked_public_url
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD
+from vivavoce.agents.transports.media_stream.twilio.webhook import signature
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.media.wav import read_wav
@@ -115,6 +116,45 @@ async def test_a_server_that_is_full_or_drains_takes_no_call_and_keeps_those_tha
                 await server.calls.wait_over()
         assert (await server.ask()).status == 503
         assert server.calls.state().status.is_draining
+
+
+async def test_a_call_that_was_answered_has_its_place_until_its_stream_comes() -> None:
+    async with served(entrypoint, limit=2) as server:
+        parameters = [await server.parameters(), await server.parameters()]
+        assert (await server.ask()).status == 503  # both places are given away
+        server.calls.drain()
+        async with server.phone(parameters[0]), server.phone(parameters[1]):
+            await until(lambda: server.calls.count == 2)
+            server.calls.stop("the test ends")
+            await server.calls.wait_over()
+
+
+async def test_no_stream_begins_behind_the_end_of_all_calls() -> None:
+    async with served(entrypoint) as server:
+        parameters = await server.parameters()
+        server.calls.stop("the test ends")
+        async with server.phone(parameters) as phone:
+            await until(lambda: phone.is_over)
+            assert phone.close_code == 1008
+
+
+async def test_a_request_that_is_repeated_gets_no_second_token() -> None:
+    async with served(entrypoint) as server:
+        fields = {"CallSid": "CA1", "From": "+15550100", "To": "+15550199"}
+        signed = {"X-Twilio-Signature": signature(TOKEN, f"{PUBLIC}/twilio", fields.items())}
+        first, again = [await server.client.post(f"{server.url}/twilio", data=fields, headers=signed) for _ in "12"]
+        assert (first.status, again.status) == (200, 403)
+        assert "came before" in await again.text()
+
+
+async def test_a_vendor_that_is_not_there_any_more_ends_the_call() -> None:
+    async with served(entrypoint, heartbeat=0.2) as server:
+        facts = {"streamSid": "MZ1", "callSid": "CA1", "mediaFormat": {"encoding": "audio/x-mulaw"}}
+        start = {**facts, "customParameters": await server.parameters()}
+        async with server.client.ws_connect(f"{server.url}/twilio/stream", headers=STREAM, autoping=False) as socket:
+            await socket.send_json({"event": "start", "streamSid": "MZ1", "start": start})
+            await until(lambda: server.calls.count == 1)
+            await until(lambda: not server.calls.count)
 
 
 async def test_a_request_that_is_no_socket_and_one_to_another_address_are_errors() -> None:

@@ -270,6 +270,20 @@ def test_a_socket_that_takes_no_bytes_ends_the_call() -> None:
     assert phone.closed_at < 12.0
 
 
+def test_a_socket_that_takes_no_bytes_is_closed_by_a_close_of_the_session_too() -> None:
+    async def stick(phone: Phone) -> None:
+        await anyio.sleep(0.9)
+        phone.vendor.wire.is_stuck = True
+        await anyio.sleep(0.3)
+        await phone.session.close()
+
+    class Host(Agent):
+        async def on_enter(self) -> None:
+            await self.session.say(COUNT)
+
+    assert hold(says=[], speech=[], until=20.0, scenario=stick, agent=Host("Help.")).vendor.is_over
+
+
 def test_a_message_is_left_after_the_beep_of_a_voicemail() -> None:
     async def leave_message(phone: Phone) -> None:
         times = np.arange(8000 // 2) / 8000

@@ -178,6 +178,38 @@ def test_marks_that_never_come_back_do_not_hold_the_speech_for_ever() -> None:
     run_virtual(main())
 
 
+def test_a_vendor_that_reports_no_marks_any_more_is_counted_by_the_clock_and_warned_about_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        async with calling() as call:
+            await call.speak(1.0)
+            await anyio.sleep(1.0)
+            call.vendor.returns_marks = False
+            await call.speak(30.0)
+            await anyio.sleep(0.5)
+            assert call.sink.queued() == 0
+            await call.speak(30.0)
+            await anyio.sleep(0.5)
+            assert call.sink.queued() == 0
+
+    run_virtual(main())
+    assert len([one for one in caplog.records if "has not reported a mark" in one.message]) == 1
+
+
+def test_marks_that_never_come_back_are_forgotten() -> None:
+    async def main() -> None:
+        async with calling(marks=False) as call:
+            await call.speak(60.0)
+            await anyio.sleep(60.0)
+            call.sink.queued()
+            call.sink.clear()
+            await anyio.sleep(1.0)
+            assert call.vendor.clears == 0  # no mark is awaited, and nothing can sound any more
+
+    run_virtual(main())
+
+
 def test_audio_that_is_sent_whole_and_may_still_sound_is_cleared_too() -> None:
     async def main() -> None:
         async with calling(0.1) as call:

@@ -139,6 +139,36 @@ def test_telnyx_gets_both_directions_by_rtp_and_a_public_key_that_is_none_is_ref
 # --- Plivo
 
 
+def plivo(nonce: str) -> WebRequest:
+    unsigned = WebRequest(method="GET", url="https://example.com/plivo?CallUUID=c1", headers={})
+    given = "" if nonce == "\udcff" else plivo_signature("token", "GET", unsigned.url, unsigned.query(), [], nonce)
+    headers = {"x-plivo-signature-v3": given, "x-plivo-signature-v3-nonce": nonce}
+    return WebRequest(method="GET", url=unsigned.url, headers=headers)
+
+
+def test_a_nonce_that_is_no_text_is_forged() -> None:
+    with pytest.raises(WebhookError, match="signature"):
+        PlivoWebhook("token", now).check(plivo("\udcff"))  # as aiohttp gives a byte that is no UTF-8
+
+
+@pytest.mark.parametrize("hook", ["twilio", "telnyx", "plivo"])
+def test_a_signed_request_that_is_repeated_is_refused_and_the_next_one_is_not(hook: str) -> None:
+    def twilio(number: str) -> WebRequest:
+        form = {"CallSid": number}
+        headers = {"content-type": FORM, "x-twilio-signature": signature("12345", URL, form.items())}
+        return WebRequest(method="POST", url=URL, headers=headers, body=urlencode(form).encode())
+
+    webhook, ask = {
+        "twilio": (TwilioWebhook("12345", now), twilio),
+        "telnyx": (TelnyxWebhook(PUBLIC, now), lambda number: telnyx(f"CallSid={number}".encode())),
+        "plivo": (PlivoWebhook("token", now), plivo),
+    }[hook]
+    webhook.check(ask("1"))
+    with pytest.raises(WebhookError, match="came before"):
+        webhook.check(ask("1"))
+    webhook.check(ask("2"))
+
+
 @pytest.mark.parametrize(
     ("method", "url", "form", "expected"),
     [  # made by plivo 4.63.0, get_signature_v3()

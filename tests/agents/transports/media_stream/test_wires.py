@@ -260,6 +260,15 @@ def test_another_stream_in_the_middle_is_refused(make: Make) -> None:
             {"event": "media", "streamSid": "MZ1", "media": {"payload": "", "chunk": "x"}},
             "needed a whole number in 'chunk', got 'x'",
         ),
+        (TwilioWire, {"event": "dtmf", "streamSid": "MZ1", "dtmf": {"digit": ["77"]}}, "needed a text in 'digit'"),
+        (TwilioWire, {"event": "dtmf", "streamSid": "MZ1", "dtmf": "77"}, "needed an object in 'dtmf', got a text"),
+        (VonageWire, '{"event":"websocket:dtmf","digit":"77"', "needed a message in JSON, got 38 characters"),
+        (RawWire, '["key", "77"]', "needed a JSON object, got a list"),
+        (
+            TwilioWire,
+            {"event": "media", "streamSid": "MZ1", "media": {"payload": "", "timestamp": 10**400}},
+            "needed a whole number in 'timestamp', got 1000",
+        ),
         (VonageWire, bytes(3), "needed whole samples of 16 bits, got 3 bytes"),
         (RawWire, {"event": "dance"}, "got 'dance'"),
         (RawWire, "5", "needed a JSON object"),
@@ -279,6 +288,7 @@ def test_a_malformed_message_is_named(make: Make, message: Any, words: str) -> N
     [
         (TwilioWire, ("start", "mediaFormat", "encoding"), "audio/opus", "got 'audio/opus'"),
         (TelnyxWire, ("start", "media_format", "encoding"), "G722", "allow only G.711 on the connection"),
+        (TelnyxWire, ("start", "media_format", "encoding"), "x" * 100_000, "got 'X{59}… of 8000 Hz"),
         (PlivoWire, ("start", "mediaFormat", "sampleRate"), 44100, "got 'audio/x-mulaw' of 44100 Hz"),
         (VonageWire, ("content-type",), "audio/l16;rate=44100", "got 44100 Hz"),
         (RawWire, ("sample_rate",), 44100, "got 44100 Hz"),
