@@ -201,7 +201,7 @@ async def _ask(client: ClientSession, url: str, auth_token: str) -> tuple[str, d
     async with client.post(url, data=fields, headers=signed) as answer:
         text = await answer.text()
         if answer.status != 200:
-            raise RoomError(f"the webhook {url} refused the call: HTTP {answer.status}, {text.strip()[:200]}")
+            raise RoomError(f"the webhook {url} refused the call: HTTP {answer.status}, {' '.join(text.split())[:200]}")
     try:
         stream = ElementTree.fromstring(text).find("Connect/Stream")
     except ElementTree.ParseError as error:

@@ -77,6 +77,9 @@ CALLS = {
         ("", "Hello! Your code of four digits, please."),
         ("one two three four", "Thank you. Is there anything else?"),
     ],
+    "telephone_survey.py": [("", "How was your visit? Press 1 for good, 2 for bad.")],
+    "warm_transfer.py": [("", "Bicycle shop, hello! How can I help you?")],
+    "telephone_call_out.py": [],
 }
 
 ELSEWHERE = {
@@ -92,7 +95,7 @@ ELSEWHERE = {
     "wake_up.py": "docs/test_wake_up_example.py",
     "warm_transfer.py": "e2e/test_warm_transfer.py",
 }
-"""Examples with other callers -> their tests."""
+"""Examples with other callers -> their tests; those that stand in `CALLS` too begin here, by their own entrypoints."""
 
 
 @pytest.fixture
@@ -109,6 +112,8 @@ def scripted_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         (openai, "TTS", ScriptedTTS),
     ):
         monkeypatch.setattr(plugin, name, lambda make=make, **_options: make())
+    monkeypatch.setenv("SIP_TRUNK", "ST_1")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 def said(room: LocalTransport) -> list[str]:
@@ -133,6 +138,7 @@ def test_a_caller_who_types_is_answered_as_the_example_promises(name: str) -> No
                     room.send_text(text)
                 await anyio.sleep(ANSWERED_WITHIN)
                 assert answer in said(room)[before:]
+            await anyio.sleep(ANSWERED_WITHIN)
             run.end("the test is over", is_forced=False)
         return run
 
