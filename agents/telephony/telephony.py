@@ -368,7 +368,9 @@ def _dial(
 
 def _checked_keys(keys: object) -> str:
     pressed = check_text("keys", keys).upper()
-    if not pressed.strip("W") or set(pressed) - {*KEYS, "W"}:
+    if others := set(pressed) - {*KEYS, "W"}:  # the keys themselves may be a PIN
+        raise ConfigurationError(f"need keys of {KEYS}, and w for a pause, got {''.join(sorted(others))!r} among them")
+    if not pressed.strip("W"):
         raise ConfigurationError(f"need keys of {KEYS}, and w for a pause, got {shown(keys)}")
     return pressed
 
