@@ -111,6 +111,10 @@ class TwilioEnd:
             await self._give("media", media | {"payload": base64.b64encode(self._out[:160]).decode("ascii")})
             del self._out[:160]
 
+    async def press(self, key: str) -> None:
+        """Press a key of the caller's telephone."""
+        await self._give("dtmf", {"track": "inbound_track", "digit": key})
+
     async def hang_up(self) -> None:
         """End the stream, as Twilio does when the caller hangs up."""
         if not self.ended:

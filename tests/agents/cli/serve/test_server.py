@@ -19,13 +19,16 @@ from kit.cli import in_this_process
 from kit.telephone import Twilio, Wire
 from vivavoce.agents import Agent, AgentSession, JobContext, TaskExecution, Worker, WorkerOptions
 from vivavoce.agents.caller.call import Components, Destination, hold_call, problem_of
+from vivavoce.agents.caller.ears import open_ears
 from vivavoce.agents.caller.script import CallScript
 from vivavoce.agents.caller.script_mind import ScriptMind
+from vivavoce.agents.caller.twilio_end import connected_to_webhook
 from vivavoce.agents.cli.serve.calls import Calls
 from vivavoce.agents.cli.serve.server import CallServer, checked_public_url
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD
 from vivavoce.agents.transports.media_stream.admission import Admission
 from vivavoce.agents.transports.media_stream.twilio.webhook import TwilioWebhook, signature
+from vivavoce.agents.worker.executors.executor import Entrypoint
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
@@ -102,8 +105,10 @@ class Served:
 
 
 @asynccontextmanager
-async def served(limit: int = 50, *, public: str = PUBLIC, port: int = 0) -> AsyncIterator[Served]:
-    worker = Worker(entrypoint, options=WorkerOptions(executor=TaskExecution()))
+async def served(
+    limit: int = 50, *, public: str = PUBLIC, port: int = 0, answers: Entrypoint = entrypoint
+) -> AsyncIterator[Served]:
+    worker = Worker(answers, options=WorkerOptions(executor=TaskExecution()))
     clock = LoopClock()
     async with anyio.create_task_group() as tasks, aiohttp.ClientSession() as client:
         calls = Calls(worker, clock, limit=limit, tasks=tasks)
@@ -261,6 +266,27 @@ async def test_the_simulated_caller_holds_a_call_on_twilios_wire(tmp_path: Path)
     caller, agent = np.split(read_wav(tmp_path / "call.wav").to_numpy(), 2, axis=1)
     assert abs(np.count_nonzero(caller) / 16000 - 1.0) < 0.05
     assert abs(np.count_nonzero(np.abs(agent) > 500) / 16000 - 0.8) < 0.1  # "Hello." and "For how many?"
+
+
+async def test_the_simulated_caller_presses_keys_on_twilios_wire() -> None:
+    port, pressed = free_port(), list[str]()
+    public = f"http://127.0.0.1:{port}"
+
+    async def answers(ctx: JobContext) -> None:
+        stt, llm = ScriptedSTT(), ScriptedLLM()
+        session = AgentSession(Host(), CascadingPipeline(vad=ScriptedVAD(), stt=stt, llm=llm, tts=ScriptedTTS()))
+        session.on("key_pressed", lambda event: pressed.append(event.key))
+        await session.start()
+
+    async with (
+        served(public=public, port=port, answers=answers) as server,
+        open_ears(ScriptedVAD(), None) as ears,
+        connected_to_webhook(public, TOKEN, ears, answer_limit=10.0) as call,
+    ):
+        assert server.calls.count == 1
+        for key in "1#":
+            await call.mouth.press(key)
+        await until(lambda: pressed == ["1", "#"])
 
 
 async def test_the_simulated_caller_says_why_no_call_could_be_placed(tmp_path: Path) -> None:
