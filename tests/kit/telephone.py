@@ -52,6 +52,7 @@ class Wire:
             self.is_closed = True
             self._to_us.put_nowait(None)
             self._later(self.from_us, None)
+            await anyio.sleep(0)  # a socket's close waits for the other side, and its reader sees the end before
 
     # --- the vendor's side
 
