@@ -9,6 +9,7 @@ from collections import deque
 from typing import Any
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.transports.media_stream.wire import Message
 from vivavoce.pipelines.media import g711
@@ -52,7 +53,7 @@ class Wire:
             self.is_closed = True
             self._to_us.put_nowait(None)
             self._later(self.from_us, None)
-            await anyio.sleep(0)  # a socket's close waits for the other side, and its reader sees the end before
+            await checkpoint()  # a socket's close waits for the other side, and its reader sees the end before
 
     # --- the vendor's side
 
