@@ -17,6 +17,7 @@ NAME = "This is the clinic, about an appointment."
 REMINDER = "Hello! You have an appointment tomorrow at nine."
 MESSAGE = f"{NAME} It is tomorrow at nine. Goodbye."
 CALLER = "#JSGF V1.0; grammar caller; public <turn> = yes | no | goodbye;"
+TALK = rules.SlotFilling(answers=(rules.Answer("yes|no", "Thank you."),))
 logger = logging.getLogger(__name__)
 
 
@@ -59,8 +60,7 @@ class Reminder(Agent):
 async def entrypoint(ctx: JobContext) -> None:
     tts = espeak.TTS()
     ctx.add_shutdown_callback(tts.aclose)
-    talk = rules.LLM(rules.SlotFilling(slots=()))
-    pipeline = CascadingPipeline(vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=talk, tts=tts)
+    pipeline = CascadingPipeline(vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(TALK), tts=tts)
     telephony = TelephonyOptions(trunk=os.environ["SIP_TRUNK"], machine_detection=MachineDetection())
     session = AgentSession(Reminder(ctx.job.metadata), pipeline, options=SessionOptions(telephony=telephony))
     await session.start()

@@ -6,6 +6,7 @@ from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 
 CALLER = "#JSGF V1.0; grammar caller; public <turn> = yes | no | goodbye;"
+TALK = rules.SlotFilling(answers=(rules.Answer("goodbye", "Please press a key."),))
 QUESTIONS = {
     "visit": "How was your visit? Press 1 for good, 2 for bad.",
     "again": "Will you come again? Press 1 for yes, 2 for no.",
@@ -39,9 +40,7 @@ class Survey(Agent):
 async def entrypoint(ctx: JobContext) -> None:
     tts = espeak.TTS()
     ctx.add_shutdown_callback(tts.aclose)
-    pipeline = CascadingPipeline(
-        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(rules.SlotFilling(slots=())), tts=tts
-    )
+    pipeline = CascadingPipeline(vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(TALK), tts=tts)
     await AgentSession(Survey(), pipeline, options=SessionOptions(telephony=TelephonyOptions(keys=None))).start()
 
 

@@ -13,7 +13,7 @@ import anyio
 from vivavoce.agents.caller.far_end import FarEnd
 from vivavoce.agents.caller.line import SAMPLE_RATE, Line
 from vivavoce.agents.caller.process import NoAnswerError, report
-from vivavoce.pipelines.core.errors import RoomError
+from vivavoce.pipelines.core.errors import RoomError, describe
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 
 if TYPE_CHECKING:
@@ -71,12 +71,16 @@ class Mouth(Protocol):
     async def send(self, frame: AudioFrame) -> None:
         """Send 20 ms."""
 
+    async def press(self, key: str) -> None:
+        """Press a key of a telephone."""
+
 
 @dataclass(frozen=True, slots=True)
 class RoomMouth:
     """The caller's microphone in a room."""
 
     source: rtc.AudioSource
+    participant: rtc.LocalParticipant
 
     @property
     def waiting(self) -> float:
@@ -86,6 +90,19 @@ class RoomMouth:
     async def send(self, frame: AudioFrame) -> None:
         """Send 20 ms."""
         await self.source.capture_frame(_to_room(frame))
+
+    async def press(self, key: str) -> None:
+        """Press a key of a telephone."""
+        from vivavoce.agents.transports.livekit.outbound import SDK_ERRORS
+        from vivavoce.agents.transports.livekit.phone import KEY_CODES, KEY_LIMIT
+
+        try:
+            with anyio.fail_after(KEY_LIMIT):
+                await self.participant.publish_dtmf(code=KEY_CODES[key], digit=key)
+        except TimeoutError as error:
+            raise RoomError(f"the room did not take a key within {KEY_LIMIT} s") from error
+        except SDK_ERRORS as error:
+            raise RoomError(f"the room did not take a key: {describe(error)}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +155,7 @@ async def connected(
         if far_end.ended:
             raise RoomError(f"no agent answered the call: {far_end.ended}")
         report("answered")
-        yield Connection(ears, RoomMouth(source), far_end)
+        yield Connection(ears, RoomMouth(source, room.local_participant), far_end)
     except rtc.ConnectError as error:
         if not await _is_open(url):
             raise RoomError(f"no room answers at {url}; start `vivavoce dev app.py` first, or give --url") from error
@@ -206,6 +223,8 @@ async def _talk(call: Connection, line: Line) -> None:
         out = line.exchange(frame)
         if line.hung_up is not None:
             return
+        if line.pressed:
+            await call.mouth.press(line.pressed)
         if out is None and call.mouth.waiting > MAX_QUEUED:
             continue
         await call.mouth.send(out or AudioFrame.silence(FRAME_SECONDS, SAMPLE_RATE))

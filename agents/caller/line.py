@@ -30,6 +30,8 @@ class Say:
     line: str
     is_barge_in: bool = False
     is_repeat: bool = False
+    keys: str = ""
+    """Keys of a telephone that the line presses; its sound is their tones, which only the recording gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,10 @@ class Line:
         self._voice = voice
         self._report = report
         self._unsaid: deque[bytes] = deque()
+        self._unpressed: deque[str] = deque()
+        """For each frame of a line of keys, the key that begins with it, or none."""
+        self.pressed = ""
+        """The key that begins with the frame returned last; empty for none."""
         self._received = bytearray()
         self._sent = bytearray()
         self.hung_up: HangUp | None = None
@@ -161,9 +167,11 @@ class Line:
                 case HangUp() as hang_up:
                     self.hung_up = hang_up
         out = self._unsaid.popleft() if self._unsaid else _SILENCE
+        is_silent = out is _SILENCE or bool(self._unpressed)
+        self.pressed = self._unpressed.popleft() if self._unpressed else ""
         self._received += frame.data
         self._sent += out
-        return None if out is _SILENCE else AudioFrame(out, SAMPLE_RATE)
+        return None if is_silent else AudioFrame(out, SAMPLE_RATE)
 
     def recording(self) -> AudioFrame:
         """Return the call in stereo: caller left, host right."""
@@ -189,6 +197,8 @@ class Line:
         size = FRAME_SAMPLES * BYTES_PER_SAMPLE
         frames = [pcm[start : start + size].ljust(size, b"\0") for start in range(0, len(pcm), size)]
         self._unsaid.extend(frames)
+        for key in say.keys:
+            self._unpressed.extend([key, *[""] * (len(frames) // len(say.keys) - 1)])
         self._mind.said(say, self.position, self.position + len(frames) * FRAME_SAMPLES)
         self._report("barge_in" if say.is_barge_in else "says", say.line)
 

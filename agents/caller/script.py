@@ -61,6 +61,8 @@ class Step(_Part):
     """Spoken by the caller's voice."""
     play: Annotated[str | None, Field(min_length=1)] = None
     """Or a WAV file of 16-bit PCM, beside the script."""
+    press: Annotated[str | None, Field(pattern=r"^[0-9*#A-D]{1,32}$")] = None
+    """Or keys of a telephone, five a second."""
     pause: Annotated[float, Field(ge=0, le=60)] = DEFAULT_PAUSE
     """Seconds of silence after which the agent's turn is over and the line begins."""
     barge_in_after: Annotated[float, Field(ge=0, le=600)] | None = None
@@ -69,8 +71,8 @@ class Step(_Part):
 
     @model_validator(mode="after")
     def _is_one_line(self) -> Step:
-        if (self.say is None) == (self.play is None):
-            raise ValueError("a step needs either say (a text) or play (a WAV file)")
+        if sum(each is not None for each in (self.say, self.play, self.press)) != 1:
+            raise ValueError("a step needs one of say (a text), play (a WAV file) and press (keys of a telephone)")
         if self.expect.silent_within is not None and self.barge_in_after is None:
             raise ValueError("silent_within is for a step that interrupts: give it barge_in_after")
         if self.expect.silent_for is not None and (self.expect.within is not None or self.expect.words):
@@ -81,8 +83,10 @@ class Step(_Part):
 
     @property
     def line(self) -> str:
-        """The line's name in reports: its text, or its file."""
-        return self.say if self.say is not None else f"<{self.play}>"
+        """The line's name in reports: its text, its file, or its keys."""
+        if self.say is not None:
+            return self.say
+        return f"<{self.play}>" if self.play is not None else f"<keys {self.press}>"
 
 
 class Voice(_Part):

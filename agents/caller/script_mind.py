@@ -103,7 +103,7 @@ class ScriptMind:
             is_over = position - self.said_lines[-1].end >= self._expected.leaves_within * SAMPLE_RATE
             return HangUp() if is_over else None
         if self._is_time(step, position):
-            return HangUp() if step is None else Say(step.line)
+            return HangUp() if step is None else Say(step.line, keys=step.press or "")
         return self._give_up(position)
 
     def said(self, say: Say, start: int, end: int) -> None:
@@ -154,7 +154,7 @@ class ScriptMind:
     def _interrupt(self, step: Step, after: float, position: int) -> Decision | None:
         if self._agent_since is not None and self._is_agent_speaking:
             spoken = position - self._agent_since
-            return Say(step.line, is_barge_in=True) if spoken >= after * SAMPLE_RATE else None
+            return Say(step.line, is_barge_in=True, keys=step.press or "") if spoken >= after * SAMPLE_RATE else None
         if self._agent_since is not None and position - self._quiet_since >= self.script.patience * SAMPLE_RATE:
             spoken_seconds = (self._quiet_since - self._agent_since) / SAMPLE_RATE
             return HangUp(

@@ -111,6 +111,10 @@ class TwilioEnd:
             await self._give("media", media | {"payload": base64.b64encode(self._out[:160]).decode("ascii")})
             del self._out[:160]
 
+    async def press(self, key: str) -> None:
+        """Press a key of the caller's telephone."""
+        await self._give("dtmf", {"track": "inbound_track", "digit": key})
+
     async def hang_up(self) -> None:
         """End the stream, as Twilio does when the caller hangs up."""
         if not self.ended:
@@ -201,7 +205,7 @@ async def _ask(client: ClientSession, url: str, auth_token: str) -> tuple[str, d
     async with client.post(url, data=fields, headers=signed) as answer:
         text = await answer.text()
         if answer.status != 200:
-            raise RoomError(f"the webhook {url} refused the call: HTTP {answer.status}, {text.strip()[:200]}")
+            raise RoomError(f"the webhook {url} refused the call: HTTP {answer.status}, {' '.join(text.split())[:200]}")
     try:
         stream = ElementTree.fromstring(text).find("Connect/Stream")
     except ElementTree.ParseError as error:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 import typer
 
 from vivavoce.agents.cli.demo_command import ApiKey, ApiSecret, Url
-from vivavoce.agents.cli.given import given_server
+from vivavoce.agents.cli.given import given_server, is_here
 from vivavoce.agents.cli.offline import PACKAGES, caller_voice
 from vivavoce.agents.cli.running import need_packages, run
 from vivavoce.pipelines.core.checks import check_number
@@ -67,6 +65,8 @@ def call(
         extras.append(caller_voice(wanted.voice)[0])
     for extra in extras:
         need_packages(extra, PACKAGES.get(extra, ()))
+    if wire and (room or agent_name):
+        raise ConfigurationError("--room and --agent-name are for a LiveKit room: leave them out with --wire")
     server, key, secret = served(wire, url, wanted) if wire else account(url, api_key, api_secret)
     options = CallOptions(
         url=server,
@@ -97,7 +97,7 @@ def account(url: str | None, api_key: str | None, api_secret: str | None) -> tup
 
     if not url:
         return DEVELOPMENT_URL, api_key or DEV_API_KEY, api_secret or DEV_API_SECRET
-    if not api_key and not api_secret and _is_here(url):
+    if not api_key and not api_secret and is_here(url):
         api_key, api_secret = DEV_API_KEY, DEV_API_SECRET
     server = given_server(url, api_key, api_secret)
     return server.url, server.api_key, server.api_secret
@@ -119,12 +119,3 @@ def served(wire: str, url: str | None, script: CallScript) -> tuple[str, str, st
     if script.ears.words == "transcription":
         raise ConfigurationError("a telephone shows no transcription: let the script's ears.words be another one")
     return url, "", secret_of(wire)
-
-
-def _is_here(url: str) -> bool:
-    """Return whether `url` is that of a server on this machine."""
-    try:
-        host = urlsplit(url).hostname or ""
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:  # another name, or no URL
-        return False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -35,3 +37,12 @@ def given_server(url: str, api_key: str | None, api_secret: str | None) -> Place
             "or set LIVEKIT_API_KEY and LIVEKIT_API_SECRET"
         )
     return Place(url=checked, api_key=api_key, api_secret=api_secret)
+
+
+def is_here(url: str) -> bool:
+    """Return whether `url` is that of a server on this machine."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # another name, or no URL
+        return False

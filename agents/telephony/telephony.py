@@ -380,8 +380,10 @@ def _dial(
 
 def _checked_keys(keys: object) -> str:
     pressed = check_text("keys", keys).upper()
-    if not pressed.strip("W") or set(pressed) - {*KEYS, "W"}:
-        raise ConfigurationError(f"need keys of {KEYS}, and w for a pause, got others, or none")
+    if others := set(pressed) - {*KEYS, "W"}:  # the keys themselves may be a PIN
+        raise ConfigurationError(f"need keys of {KEYS}, and w for a pause, got {''.join(sorted(others))!r} among them")
+    if not pressed.strip("W"):
+        raise ConfigurationError(f"need keys of {KEYS}, and w for a pause, got {shown(keys)}")
     return pressed
 
 

@@ -9,8 +9,10 @@ from functools import lru_cache, partial
 from itertools import count
 from typing import Protocol
 
+from vivavoce.agents.telephony.key_entry import KEYS
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.words import count_words
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
 
@@ -128,7 +130,9 @@ class Caller:
         self._plan(self._soon() if at is None else at, lambda: self._room.send_text(text))
 
     def presses(self, keys: str, at: float | None = None) -> None:
-        """Press keys of a telephone, one after the other, by default now."""
+        """Press keys of a telephone (0 to 9, *, #, A to D), one after the other, by default now."""
+        if not keys or set(keys) - set(KEYS):
+            raise ConfigurationError(f"need keys of {KEYS}, got {keys!r}")
         for number, key in enumerate(keys):
             start = self._soon() if at is None else at
             self._plan(start + 0.2 * number, partial(self._press, key))

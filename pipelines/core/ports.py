@@ -19,6 +19,6 @@ def why_no_port(error: OSError, host: str, port: int, *, option: str = "port") -
             f"port {port} on {host} is taken by another program: end that one, or choose another {option} "
             f"({option} 0 takes a free one)"
         )
-    if isinstance(error, socket.gaierror) or not error.errno:  # the first counts its own numbers
-        return f"cannot listen on {host}:{port}: {error.strerror or error}"
-    return f"cannot listen on {host}:{port}: {os.strerror(error.errno)}"
+    if isinstance(error, socket.gaierror):
+        return f"cannot listen on {host}:{port}: {host!r} is no address of this machine; 0.0.0.0 is all of them"
+    return f"cannot listen on {host}:{port}: {os.strerror(error.errno) if error.errno else error}"

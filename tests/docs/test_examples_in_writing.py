@@ -77,6 +77,8 @@ CALLS = {
         ("", "Hello! Your code of four digits, please."),
         ("one two three four", "Thank you. Is there anything else?"),
     ],
+    "telephone_survey.py": [("", "How was your visit? Press 1 for good, 2 for bad.")],
+    "warm_transfer.py": [("", "Bicycle shop, hello! How can I help you?")],
 }
 
 ELSEWHERE = {
@@ -93,7 +95,7 @@ ELSEWHERE = {
     "wake_up.py": "docs/test_wake_up_example.py",
     "warm_transfer.py": "e2e/test_warm_transfer.py",
 }
-"""Examples with other callers -> their tests."""
+"""Examples with other callers -> their tests; those that stand in `CALLS` too begin here."""
 
 
 @pytest.fixture
@@ -110,6 +112,8 @@ def scripted_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         (openai, "TTS", ScriptedTTS),
     ):
         monkeypatch.setattr(plugin, name, lambda make=make, **_options: make())
+    monkeypatch.setenv("SIP_TRUNK", "ST_1")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 def said(room: LocalTransport) -> list[str]:
@@ -138,6 +142,22 @@ def test_a_caller_who_types_is_answered_as_the_example_promises(name: str) -> No
         return run
 
     assert run_virtual(main()).error == ""
+
+
+@pytest.mark.usefixtures("scripted_parts")
+def test_the_call_out_begins_its_session_and_needs_a_room_to_call_into() -> None:
+    entrypoint = runpy.run_path(str(EXAMPLES / "telephone_call_out.py"))["entrypoint"]
+    room = LocalTransport(VirtualClock())
+
+    async def main() -> JobRun:
+        async with anyio.create_task_group() as tasks:
+            info = JobInfo(id="AJ_1", room="kitchen", metadata="+15550100")
+            job = ConsoleJob(info, room, shared={}, tasks=tasks)
+            run = JobRun(job, entrypoint, WorkerOptions(crash_safety=None), tasks)
+            await run.run()
+        return run
+
+    assert "start the session in a LiveKit room with a SIP service" in run_virtual(main()).error
 
 
 def test_each_example_that_takes_calls_is_tested_here_or_in_a_file_that_is_named() -> None:

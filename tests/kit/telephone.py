@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.transports.media_stream.wire import Message
 from vivavoce.pipelines.media import g711
@@ -53,6 +54,7 @@ class Wire:
             self.is_closed = True
             self._to_us.put_nowait(None)
             self._later(self.from_us, None)
+            await checkpoint()  # a socket's close waits for the other side, and its reader sees the end before
 
     # --- the vendor's side
 

@@ -16,6 +16,7 @@ from vivavoce.agents.caller.script_mind import ScriptMind
 from vivavoce.agents.caller.transcription import Transcription
 from vivavoce.agents.caller.voice import read_recording, speak_all
 from vivavoce.agents.cli.offline import caller_voice
+from vivavoce.agents.telephony.tones import key_tones
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ async def _voice(script: CallScript) -> dict[str, bytes]:
         ConfigurationError: The voice's plugin or its options are wrong, or a recording cannot be read.
     """
     voice = {step.line: await read_recording(Path(step.play)) for step in script.steps if step.play is not None}
+    voice |= {step.line: key_tones(step.press).data for step in script.steps if step.press is not None}
     texts = [step.say for step in script.steps if step.say is not None]
     if texts:
         async with load_tts(*caller_voice(script.voice)) as tts:

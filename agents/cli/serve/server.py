@@ -10,6 +10,7 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
+from vivavoce.agents.cli.given import is_here
 from vivavoce.agents.cli.serve.calls import Calls
 from vivavoce.agents.transports.media_stream.admission import Admission
 from vivavoce.agents.transports.media_stream.transport import wait_for_start
@@ -29,6 +30,8 @@ MOST_MESSAGE = 1024 * 1024
 """Bytes of a message of a stream; vendors send 20 ms each time."""
 CLOSE_LIMIT = 2.0
 """Seconds for a socket's or the server's close."""
+MOST_REASON = 123
+"""Bytes of the reason of a WebSocket's close (RFC 6455, section 5.5)."""
 HEARTBEAT = 20.0
 NOT_ADMITTED = 1008
 """Close code of a stream without a token that holds: a policy was violated."""
@@ -57,6 +60,7 @@ class CallServer:
         self._admission = admission
         self._heartbeat = heartbeat
         self._public_url = checked_public_url(public_url)
+        self._path = urlsplit(self._public_url).path
         self._stream_url = f"ws{self._public_url.removeprefix('http')}/{webhook.name}/stream"
 
     @property
@@ -73,9 +77,16 @@ class CallServer:
         from aiohttp import web
 
         app = web.Application(client_max_size=MOST_BODY)
-        app.router.add_post(f"/{self._webhook.name}", self._answer)
-        app.router.add_get(f"/{self._webhook.name}", self._answer)
-        app.router.add_get(f"/{self._webhook.name}/stream", self._stream)
+        for path in {"", self._path}:  # a proxy may have taken the path of the public address away, or not
+            app.router.add_post(f"{path}/{self._webhook.name}", self._answer)
+            app.router.add_get(f"{path}/{self._webhook.name}", self._answer)
+            app.router.add_get(f"{path}/{self._webhook.name}/stream", self._stream)
+        if self._webhook.name != "raw" and self._public_url.startswith("http:") and not is_here(self._public_url):
+            logger.warning(
+                "%s opens streams by wss alone, and --public-url begins with http: only `vivavoce call` gets through; "
+                "put TLS in front, and give its https address",
+                self._webhook.name,
+            )
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_LIMIT)
         await runner.setup()
         try:
@@ -134,14 +145,17 @@ class CallServer:
                 raise RoomError("the server ends")
         except RoomError as error:
             logger.warning("a stream of %s was closed: %s", self._webhook.name, error)
-            await socket.refuse()
+            await socket.refuse(str(error))
             return websocket
         await self._calls.hold(socket, wire, started.with_parameters(parameters))
         return websocket
 
     def _request_of(self, request: web.Request, body: bytes, *, scheme: str = "http") -> WebRequest:
         """Return the request with the address that the vendor called, which a proxy before us may have changed."""
-        url = f"{self._public_url}{request.rel_url.raw_path_qs}"
+        asked = request.rel_url.raw_path_qs
+        if asked.startswith(f"{self._path}/{self._webhook.name}"):
+            asked = asked[len(self._path) :]
+        url = f"{self._public_url}{asked}"
         headers = {name.lower(): value for name, value in request.headers.items()}
         return WebRequest(method=request.method, url=f"{scheme}{url.removeprefix('http')}", headers=headers, body=body)
 
@@ -173,9 +187,10 @@ class ServerSocket:
         """Close it."""
         await self._websocket.close()
 
-    async def refuse(self) -> None:
+    async def refuse(self, reason: str) -> None:
         """Close it, since it may not be here."""
-        await self._websocket.close(code=NOT_ADMITTED)
+        told = reason.encode("ascii", "replace")[:MOST_REASON]
+        await self._websocket.close(code=NOT_ADMITTED, message=told)
 
 
 def checked_public_url(url: str) -> str:

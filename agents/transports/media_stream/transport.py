@@ -100,6 +100,7 @@ class MediaStreamTransport(Transport):
         self._outbox: deque[Message] = deque()
         self._has_messages = anyio.Event()
         self._is_over = False
+        self._end_reason = "the caller has hung up"
         self._sink = MarkedSink(wire, self._post, clock)
         self._inbound = Inbound(wire.input_rate, self._on_frame, reorders=wire.reorders)
         self.input_rate = self._inbound.output_rate
@@ -150,9 +151,11 @@ class MediaStreamTransport(Transport):
             self._events = self._watch = None
 
     async def hangup(self) -> None:
+        if not self._is_over:
+            self._end_reason = "the agent has hung up"
         await self._close()
         if self._events is not None:
-            self._end(self._events, "the agent has hung up")
+            self._end(self._events)
 
     async def leave(self) -> None:
         await self._close()
@@ -182,7 +185,7 @@ class MediaStreamTransport(Transport):
             if any(isinstance(event, Stopped) for event in found):
                 break
         self._inbound.flush()
-        self._end(events, "the caller has hung up")
+        self._end(events)
 
     def _take(self, event: WireEvent, events: TransportEvents) -> None:
         match event:
@@ -195,14 +198,14 @@ class MediaStreamTransport(Transport):
             case Failed(text):
                 events.failed(RoomError(text), is_fatal=False)
 
-    def _end(self, events: TransportEvents, reason: str) -> None:
+    def _end(self, events: TransportEvents) -> None:
         if self._is_over:
             return
         self._is_over = True
         if self._watch is not None:
             self._watch.stop()
         events.participant_left(self.caller.identity, comes_back=False)
-        events.closed(reason)
+        events.closed(self._end_reason)
 
     def _on_frame(self, frame: AudioFrame) -> None:
         if self._watch is not None:

@@ -18,7 +18,10 @@ from vivavoce.pipelines.core.errors import RoomError
 
 TOKEN = "token"
 """Parameter of the stream that admits it."""
-FORGED = "the signature is missing or is not {}'s; mind --public-url: it must be the address that {} calls"
+FORGED = (
+    "the signature is missing or is not {0}'s: the secret must be that of your account, and --public-url the address "
+    "that {0} calls"
+)
 
 
 MOST_KEPT = 10_000
@@ -138,8 +141,7 @@ class Webhook(ABC):
             del self._seen[next(iter(self._seen))]
 
     def _forged(self) -> WebhookError:
-        vendor = self.name.capitalize()
-        return WebhookError(FORGED.format(vendor, vendor))
+        return WebhookError(FORGED.format(self.name.capitalize()))
 
 
 def is_same(one: str, other: str) -> bool:

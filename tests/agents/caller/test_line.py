@@ -8,7 +8,10 @@ import numpy as np
 
 from vivavoce.agents.caller.answering_mind import MAX_REPEATS, PATIENCE, AnsweringMind
 from vivavoce.agents.caller.line import FRAME_SAMPLES, SAMPLE_RATE, Line
+from vivavoce.agents.caller.script import CallScript
+from vivavoce.agents.caller.script_mind import ScriptMind
 from vivavoce.agents.cli.demo.script import GRAMMAR_SCRIPT
+from vivavoce.agents.telephony.tones import key_tones
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
 from vivavoce.pipelines.testing import ScriptedVAD
@@ -108,6 +111,20 @@ def test_caller_and_host_lie_side_by_side_in_the_recording() -> None:
     first, last = np.flatnonzero(caller)[[0, -1]]
     assert last - first + 1 == len(SPOKEN) // 2
     assert first % FRAME_SAMPLES == 0
+
+
+def test_keys_are_pressed_with_the_frames_of_their_tones_and_the_recording_alone_has_those() -> None:
+    script = CallScript.model_validate({"greeting": False, "steps": [{"press": "1#", "pause": 0.1}]})
+    voice = {"<keys 1#>": key_tones("1#").data}
+    line = Line(ScriptMind(script, has_ears=False), LoudnessVAD(), None, voice, lambda *event: None)
+    pressed = list[tuple[int, str]]()
+    for number in range(40):
+        assert line.exchange(QUIET) is None
+        if line.pressed:
+            pressed.append((number, line.pressed))
+    (first, one), (second, two) = pressed
+    assert (one, two, second - first) == ("1", "#", 10)
+    assert np.abs(line.recording().to_numpy()[:, 0]).max() > 1000
 
 
 def test_it_speaks_over_the_host_when_its_cue_stands() -> None:

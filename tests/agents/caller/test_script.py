@@ -53,7 +53,7 @@ def test_files_are_taken_from_the_scripts_own_folder(tmp_path: Path) -> None:
         ("steps = []", "steps: Tuple should have at least 1 item"),
         (
             "[[steps]]\nsay = 'hello'\nwords = 'hi'",
-            "steps.1.words: unknown key; known ones are say, play, pause",
+            "steps.1.words: unknown key; known ones are say, play, press, pause",
         ),
         (
             "stepz = 1\n[[steps]]\nsay = 'a'",
@@ -64,8 +64,10 @@ def test_files_are_taken_from_the_scripts_own_folder(tmp_path: Path) -> None:
             "has 1 mistake:\n  steps.1.expect.word: unknown key; known ones are words, not_words, within,",
         ),
         ("[[steps]]\nsay = 'a'\nexpect = { within = '2s' }", "unable to parse string as a number, got '2s'"),
-        ("[[steps]]\nsay = 'hello'\nplay = 'a.wav'", "either say .* or play"),
-        ("[[steps]]\npause = 1", "either say .* or play"),
+        ("[[steps]]\nsay = 'hello'\nplay = 'a.wav'", "one of say .* play .* and press"),
+        ("[[steps]]\nsay = 'hello'\npress = '1'", "one of say .* play .* and press"),
+        ("[[steps]]\npress = '1x'", "steps.1.press: String should match pattern .*, got '1x'"),
+        ("[[steps]]\npause = 1", "one of say .* play .* and press"),
         ("[[steps]]\nsay = 'hi'\n[[steps]]\nsay = 'stop'\nexpect = {silent_within = 1}", "steps.2: .*barge_in_after"),
         ("[[steps]]\nsay = 'hi'\nexpect = {words = 'hello'}", "how the caller hears them"),
         ("[[steps]]\nsay = 'hi'\nexpect = {within = -1}", "greater than 0"),

@@ -186,6 +186,21 @@ def test_keys_that_no_telephone_has_are_refused(keys: str) -> None:
     a_call(scenario=scenario)
 
 
+def test_keys_that_are_refused_are_not_in_the_error() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        with pytest.raises(ConfigurationError) as caught:
+            await harness.session.telephony.send_keys("4711-0815")
+        assert "got '-' among them" in str(caught.value)
+        assert "4711" not in str(caught.value)
+
+    a_call(scenario=scenario)
+
+
+def test_a_scripted_caller_presses_keys_of_a_telephone_alone() -> None:
+    with pytest.raises(ConfigurationError, match="need keys of 0123456789.#ABCD, got '1x'"):
+        SessionHarness(Agent("Help.")).caller.presses("1x", 1.0)
+
+
 def test_a_session_without_audio_sends_no_keys() -> None:
     async def scenario(harness: SessionHarness) -> None:
         with pytest.raises(CapabilityError):

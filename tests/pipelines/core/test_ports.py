@@ -15,7 +15,10 @@ from vivavoce.pipelines.core.ports import why_no_port
     [
         (OSError(errno.EADDRINUSE, "in use"), "port 8090 on here is taken by another program"),
         (OSError(errno.EACCES, "a long text of asyncio"), "cannot listen on here:8090: Permission denied"),
-        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "here:8090: Name or service not known"),
+        (
+            socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+            "here:8090: 'here' is no address of this machine; 0.0.0.0 is all",
+        ),
         (OSError("odd"), "here:8090: odd"),
     ],
 )

@@ -10,6 +10,7 @@ from vivavoce.agents.transports.media_stream.webhook import (
     Answer,
     IncomingCall,
     Webhook,
+    WebhookError,
     WebRequest,
     is_same,
 )
@@ -24,7 +25,9 @@ class RawWebhook(Webhook):
 
     def check(self, request: WebRequest) -> None:
         if not is_same(request.headers.get("authorization", ""), f"Bearer {self._secret}"):
-            raise self._forged()
+            raise WebhookError(
+                "needed the header Authorization: Bearer KEY, with the key in VIVAVOCE_STREAM_KEY, got another one"
+            )
 
     def call(self, request: WebRequest) -> IncomingCall:
         return IncomingCall(call_id=new_id("call"))

@@ -49,7 +49,10 @@ class TelnyxWebhook(Webhook):
         try:
             self._key = Ed25519PublicKey.from_public_bytes(base64.b64decode(secret, validate=True))
         except ValueError as error:
-            raise ConfigurationError("the public key of Telnyx must be 32 bytes in base64, got another text") from error
+            raise ConfigurationError(
+                "TELNYX_PUBLIC_KEY must be the public key of your account at Telnyx, 32 bytes in base64, "
+                "got another text"
+            ) from error
 
     def check(self, request: WebRequest) -> None:
         from cryptography.exceptions import InvalidSignature

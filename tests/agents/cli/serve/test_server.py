@@ -14,8 +14,10 @@ from kit.call_server import PUBLIC, STREAM, TOKEN, free_port, served, until
 from kit.cli import in_this_process
 from vivavoce.agents import Agent, AgentSession, JobContext
 from vivavoce.agents.caller.call import Components, Destination, hold_call, problem_of
+from vivavoce.agents.caller.ears import open_ears
 from vivavoce.agents.caller.script import CallScript
 from vivavoce.agents.caller.script_mind import ScriptMind
+from vivavoce.agents.caller.twilio_end import connected_to_webhook
 from vivavoce.agents.cli.serve.server import checked_public_url
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD
 from vivavoce.agents.transports.media_stream.twilio.webhook import signature
@@ -165,6 +167,40 @@ async def test_a_request_that_is_no_socket_and_one_to_another_address_are_errors
         assert huge.status == 413
 
 
+@pytest.mark.parametrize("path", ["/twilio", "/voice/twilio"])
+async def test_a_proxy_may_take_the_path_of_the_public_address_away_or_leave_it(path: str) -> None:
+    public = "https://phone.example.com/voice"
+    fields = {"CallSid": "CA1", "From": "+15550100", "To": "+15550199"}
+    signed = {"X-Twilio-Signature": signature(TOKEN, f"{public}/twilio", fields.items())}
+    stream = {"X-Twilio-Signature": signature(TOKEN, "wss://phone.example.com/voice/twilio/stream", [])}
+    async with served(entrypoint, public=public) as server:
+        answer = await server.client.post(f"{server.url}{path}", data=fields, headers=signed)
+        assert answer.status == 200
+        assert "wss://phone.example.com/voice/twilio/stream" in await answer.text()
+        async with server.client.ws_connect(f"{server.url}{path}/stream", headers=stream) as websocket:
+            assert not websocket.closed
+
+
+@pytest.mark.parametrize(("public", "is_warned"), [("http://phone.example.com", True), ("http://127.0.0.1:1", False)])
+async def test_a_public_address_without_tls_is_a_warning_at_the_start(
+    public: str, is_warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served(entrypoint, public=public):
+        assert ("twilio opens streams by wss alone" in caplog.text) is is_warned
+
+
+async def test_a_stream_that_is_refused_is_closed_with_the_reason() -> None:
+    async with served(entrypoint) as server:
+        async with server.client.ws_connect(f"{server.url}/twilio/stream", headers=STREAM) as websocket:
+            start = {"streamSid": "MZ1", "callSid": "CA1", "customParameters": {}}
+            start["mediaFormat"] = {"encoding": "audio/x-mulaw", "sampleRate": 8000, "channels": 1}
+            await websocket.send_json({"event": "start", "streamSid": "MZ1", "start": start})
+            closed = await websocket.receive()
+            assert closed.type is aiohttp.WSMsgType.CLOSE
+            assert closed.data == 1008
+            assert "no token that holds" in str(closed.extra)
+
+
 @pytest.mark.test_all("seconds of real time; the two ends are in make test, each alone")
 async def test_the_simulated_caller_holds_a_call_on_twilios_wire(tmp_path: Path) -> None:
     script = CallScript.model_validate({"steps": [{"say": "a table please", "pause": 0.4, "expect": {"within": 3.0}}]})
@@ -180,6 +216,27 @@ async def test_the_simulated_caller_holds_a_call_on_twilios_wire(tmp_path: Path)
     caller, agent = np.split(read_wav(tmp_path / "call.wav").to_numpy(), 2, axis=1)
     assert abs(np.count_nonzero(caller) / 16000 - 1.0) < 0.05
     assert abs(np.count_nonzero(np.abs(agent) > 500) / 16000 - 0.8) < 0.1  # "Hello." and "For how many?"
+
+
+async def test_the_simulated_caller_presses_keys_on_twilios_wire() -> None:
+    port, pressed = free_port(), list[str]()
+    public = f"http://127.0.0.1:{port}"
+
+    async def answers(ctx: JobContext) -> None:
+        stt, llm = ScriptedSTT(), ScriptedLLM()
+        session = AgentSession(Host(), CascadingPipeline(vad=ScriptedVAD(), stt=stt, llm=llm, tts=ScriptedTTS()))
+        session.on("key_pressed", lambda event: pressed.append(event.key))
+        await session.start()
+
+    async with (
+        served(answers, public=public, port=port) as server,
+        open_ears(ScriptedVAD(), None) as ears,
+        connected_to_webhook(public, TOKEN, ears, answer_limit=10.0) as call,
+    ):
+        assert server.calls.count == 1
+        for key in "1#":
+            await call.mouth.press(key)
+        await until(lambda: pressed == ["1", "#"])
 
 
 async def test_the_simulated_caller_says_why_no_call_could_be_placed(tmp_path: Path) -> None:
@@ -202,6 +259,11 @@ async def test_the_simulated_caller_says_why_no_call_could_be_placed(tmp_path: P
         (("--wire", "telnyx", "--url", "http://127.0.0.1:1"), "--wire must be twilio, got 'telnyx'"),
         (("--wire", "twilio"), "--wire needs --url"),
         (("--wire", "twilio", "--url", "http://127.0.0.1:1"), "set TWILIO_AUTH_TOKEN"),
+        (
+            ("--wire", "twilio", "--url", "http://127.0.0.1:1", "--room", "a"),
+            "--room and --agent-name are for a",
+        ),
+        (("--wire", "twilio", "--url", "http://127.0.0.1:1", "--agent-name", "a"), "leave them out with --wire"),
     ],
 )
 def test_a_call_by_wire_names_the_option_that_is_missing(

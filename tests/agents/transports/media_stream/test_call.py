@@ -202,6 +202,18 @@ def test_the_agents_hang_up_closes_the_socket_after_its_last_word() -> None:
     assert phone.errors == []
 
 
+def test_the_log_names_the_side_that_hung_up(caplog: pytest.LogCaptureFixture) -> None:
+    class Host(Agent):
+        async def on_enter(self) -> None:
+            await self.session.say("Goodbye.")
+            await self.session.hangup()
+
+    caplog.set_level("INFO")
+    hold(says=[], speech=[], until=9.0, agent=Host("Help."))
+    assert "the agent has hung up" in caplog.text
+    assert "the caller has hung up" not in caplog.text
+
+
 def test_a_hang_up_by_both_sides_is_no_error() -> None:
     class Host(Agent):
         async def on_enter(self) -> None:
