@@ -140,6 +140,21 @@ def test_a_recording_is_heard_in_front_of_the_live_audio_without_the_part_that_b
     assert line.changes == 1
 
 
+@pytest.mark.parametrize("silence", [0.2, 0.3, 0.5])
+def test_words_that_live_audio_repeats_behind_a_silence_of_its_own_are_heard_once(silence: float) -> None:
+    """As a jitter buffer has it that waits for its first packets."""
+
+    async def act(line: Line) -> None:
+        line.follow()
+        line.room.sends(Stream((0.0, part(0.0, 2.0).tobytes())))
+        await line.speak(np.concatenate([np.zeros(round(silence * RATE), np.int16), coded(part(1.6, 4.0))]))
+
+    async def main() -> Line:
+        return await served(Line(VirtualClock(), room=JobRoom()), act)
+
+    assert len(run_virtual(main()).ears.samples) == pytest.approx(4.0 * RATE, abs=0.03 * RATE)
+
+
 def test_each_frame_comes_with_the_time_since_it_was_said() -> None:
     async def act(line: Line) -> None:
         line.follow()
@@ -450,6 +465,28 @@ def test_a_recording_of_a_stranger_is_closed_unread() -> None:
     assert strange.is_closed
     assert line.ears.outcomes == []
     assert len(line.ears.frames) == 50
+
+
+@pytest.mark.parametrize("announces", [False, True])
+@pytest.mark.parametrize(("identity", "outcomes"), [("caller", ["other_track"]), ("somebody", [])])
+def test_a_recording_that_is_being_read_is_not_heard_in_front_of_another_microphone(
+    identity: str, outcomes: list[str], announces: bool
+) -> None:
+    async def act(line: Line) -> None:
+        line.follow()
+        line.room.sends(Stream((0.0, SECOND), (1.0, SECOND)))
+        await anyio.sleep(0.5)
+        line.way.follow(participant(identity), publication("TR_2", announces=announces))
+        line.room.sends(Stream((0.0, SECOND), trackId="TR_2"), identity)
+        await line.speak(part(1.0, 2.0))
+
+    async def main() -> Line:
+        return await served(Line(VirtualClock(), room=JobRoom()), act)
+
+    line = run_virtual(main())
+    assert line.ears.outcomes == outcomes
+    assert len(line.ears.frames) == 100
+    assert not line.way.is_awaited
 
 
 def test_a_recording_without_the_name_of_its_track_is_that_of_the_callers_microphone() -> None:
