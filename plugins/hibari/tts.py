@@ -24,7 +24,7 @@ class TTS(base.TTS):
         speed: 0.5 … 2; 1 is the voice's own pace.
     Raises:
         ConfigurationError: A needed package is not installed, or another version of it, or `speed` is out of bounds.
-            `load()` raises it for a damaged network.
+            `load()` raises it for a damaged package.
     """
 
     provider = PROVIDER
@@ -47,7 +47,7 @@ class TTS(base.TTS):
         """Load the voice, once a process; for its preparation (prewarm), so that its first call need not wait.
 
         Raises:
-            ConfigurationError: Its network is damaged, or of another version.
+            ConfigurationError: Its package is damaged, or of another version.
         """
         shared_voice(self._folder)
 
