@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
-from anyio import to_thread
-
+from vivavoce.pipelines.core.bounded_thread import BoundedThread
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 from vivavoce.pipelines.turn_detector import base
@@ -17,6 +16,8 @@ from vivavoce.plugins.smart_turn.network import Network, check_onnxruntime
 from vivavoce.plugins.smart_turn.weights import WEIGHTS, shared_network
 
 WINDOW_BYTES = BYTES_PER_SAMPLE * SAMPLES
+THREAD = BoundedThread("smart_turn")
+"""Loads and judges, for all sessions of an event loop."""
 
 
 class TurnDetector(base.TurnDetector):
@@ -102,8 +103,7 @@ class TurnDetectorStream(base.TurnDetectorStream):
             del self._heard[: self._asked_at]
         self._asked, self._asked_at = context, len(self._heard)
         pcm = bytes(self._heard[-WINDOW_BYTES:])
-        # No caller waits for a stale verdict; the thread has its own copy and ends on its own.
-        probability = await to_thread.run_sync(self._judge, pcm, abandon_on_cancel=True)
+        probability = await THREAD.run(self._judge, pcm)  # the thread has its own copy
         return EndOfTurnPrediction(complete=probability >= self._threshold, probability=probability)
 
     def _judge(self, pcm: bytes) -> float:
