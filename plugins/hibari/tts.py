@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import AsyncGenerator
 
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.tts import base
@@ -30,6 +31,7 @@ class TTS(base.TTS):
     provider = PROVIDER
 
     def __init__(self, *, speed: float = 1.0) -> None:
+        check_number("speed", speed)
         if not 0.5 <= speed <= 2.0:
             raise ConfigurationError(f"speed must be 0.5 … 2, got {speed!r}")
         self._speed = speed

@@ -7,6 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from vivavoce.pipelines.core.bounded_thread import BoundedThread
+from vivavoce.pipelines.core.checks import check_number, check_whole
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 from vivavoce.pipelines.turn_detector import base
@@ -38,10 +39,10 @@ class TurnDetector(base.TurnDetector):
     provider = "smart_turn"
 
     def __init__(self, model_path: str | Path | None = None, *, threshold: float = 0.5, threads: int = 1) -> None:
-        if not 0 < threshold < 1:
+        check_number("threshold", threshold, above=0)
+        if threshold >= 1:
             raise ConfigurationError(f"need 0 < threshold < 1, got {threshold!r}")
-        if threads < 1:
-            raise ConfigurationError(f"need threads >= 1, got {threads!r}")
+        check_whole("threads", threads, at_least=1)
         check_onnxruntime()
         self._path = WEIGHTS.checked() if model_path is None else Path(model_path)
         self._threshold = threshold

@@ -174,6 +174,8 @@ def test_a_package_that_cannot_be_loaded_is_reported(monkeypatch: pytest.MonkeyP
 def test_a_speed_out_of_bounds_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"0\.5 … 2, got 3"):
         hibari.TTS(speed=3)
+    with pytest.raises(ConfigurationError, match=r"speed.*'fast'"):
+        hibari.TTS(speed="fast")  # type: ignore[arg-type]
 
 
 def _pauses(samples: npt.NDArray[np.int16], least: float) -> list[tuple[float, float]]:

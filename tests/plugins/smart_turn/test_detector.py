@@ -194,8 +194,10 @@ def test_a_file_that_is_no_such_network_is_refused_at_once(tmp_path: Path) -> No
 def test_numbers_out_of_range_are_refused(network: Path) -> None:
     with pytest.raises(ConfigurationError, match="need 0 < threshold < 1, got 1"):
         smart_turn.TurnDetector(network, threshold=1)
-    with pytest.raises(ConfigurationError, match="need threads >= 1, got 0"):
+    with pytest.raises(ConfigurationError, match="need threads >= 1, a whole number, got 0"):
         smart_turn.TurnDetector(network, threads=0)
+    with pytest.raises(ConfigurationError, match="threshold.*'0.5'"):
+        smart_turn.TurnDetector(network, threshold="0.5")  # type: ignore[arg-type]
 
 
 def test_without_onnxruntime_the_error_names_the_extra(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
