@@ -68,17 +68,22 @@ async def test_interims_come_before_the_final() -> None:
     stream = await moonshine.STT().open()
     events = stream.events()
     interims: list[str] = []
-    stream.speech_started(0.0)
-    for frame in frames(speech):
-        stream.push(frame)
-        if len(interims) < 2 and stream.wants_look:
-            with anyio.fail_after(LIMIT):
-                event = await anext(events)
+
+    async def take() -> None:
+        async for event in events:
             assert isinstance(event, STTInterim)
             interims.append(event.text)
-    await stream.aclose()
-    assert len(interims) == 2
-    assert interims[0] != interims[1]
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(take)
+        stream.speech_started(0.0)
+        for frame in frames(speech):
+            stream.push(frame)
+            with anyio.fail_after(LIMIT):
+                while stream.wants_look or network.THREAD.is_busy:
+                    await anyio.lowlevel.checkpoint()
+        await stream.aclose()
+    assert len(set(interims)) >= 2  # how many depends on the words that it is sure of
 
 
 @pytest.mark.parametrize("sound", [AudioFrame.silence(1.5, 16000), white_noise(1.5, -40)], ids=["silence", "noise"])
