@@ -85,11 +85,11 @@ def silencing(recording: AudioFrame, line: SpokenLine) -> float | None:
     """Return the seconds from the onset of a line that interrupts until the agent is silent.
 
     None if the agent was not speaking, so that nothing was cut. All its sound during the line counts: a pause between
-    two of its sentences is no silence.
+    two of its sentences is no silence, also where the line begins in it.
     """
     caller, agent = (_audible(channel, recording.sample_rate) for channel in _channels(recording))
     own = _between(caller, line.start, line.end, recording.sample_rate)
-    if not len(own) or not agent[max(0, own[0] - round(_QUIET / _WINDOW)) : own[0] + 1].any():
+    if not len(own) or not agent[max(0, own[0] - round(_QUIET / _WINDOW)) : own[-1] + 1].any():
         return None
     silent_from = own[0]
     for window in range(own[0], len(agent)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable
 from typing import TypeVar, TypeVarTuple
 
@@ -27,8 +29,26 @@ class BoundedThread:
         return bool(self._of_this_loop().borrowed_tokens)
 
     async def run(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
-        """Return what `work` returns. A cancelled caller does not wait for it: the work ends on its own."""
-        return await to_thread.run_sync(work, *arguments, abandon_on_cancel=True, limiter=self._of_this_loop())
+        """Return what `work` returns.
+
+        A cancelled caller does not wait for it: work that has begun ends on its own, and the next waits for that.
+        """
+        limiter, loop, claim = self._of_this_loop(), asyncio.get_running_loop(), threading.Lock()
+
+        def alone() -> T:
+            if not claim.acquire(blocking=False):
+                raise RuntimeError("the caller was cancelled before the work began")
+            try:
+                return work(*arguments)
+            finally:
+                loop.call_soon_threadsafe(limiter.release_on_behalf_of, claim)
+
+        await limiter.acquire_on_behalf_of(claim)
+        try:
+            return await to_thread.run_sync(alone, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+        finally:
+            if claim.acquire(blocking=False):  # the work has not begun
+                limiter.release_on_behalf_of(claim)
 
     def _of_this_loop(self) -> CapacityLimiter:
         limiter = self._limiter.get(None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vivavoce.pipelines.core.checks import check_text, check_whole
+from vivavoce.pipelines.core.checks import check_number, check_text, check_whole
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 
@@ -28,5 +28,6 @@ class STTOptions:
         check_text("compute_type", self.compute_type)
         check_whole("threads", self.threads, at_least=1)
         check_whole("beam_size", self.beam_size, at_least=1)
-        if not 0 <= self.max_no_speech <= 1:
+        check_number("max_no_speech", self.max_no_speech, at_least=0)
+        if self.max_no_speech > 1:
             raise ConfigurationError(f"need 0 <= max_no_speech <= 1, got {self.max_no_speech!r}")

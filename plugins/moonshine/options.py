@@ -22,5 +22,6 @@ class STTOptions:
 
     def __post_init__(self) -> None:
         check_number("interim_interval", self.interim_interval, at_least=0.1, or_none=True, unit="s")
-        if not 0 <= self.min_confidence <= 1:
+        check_number("min_confidence", self.min_confidence, at_least=0)
+        if self.min_confidence > 1:
             raise ConfigurationError(f"need 0 <= min_confidence <= 1, got {self.min_confidence!r}")

@@ -12,7 +12,7 @@ from vivavoce.pipelines.llm.base import LLM as LLMPort
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.plugins.rules.slot_filling import SlotFilling
-from vivavoce.plugins.rules.state import State, Understood, hear, replay
+from vivavoce.plugins.rules.state import State, Understood, hear, matches, replay
 
 PROVIDER = "rules"
 
@@ -106,7 +106,7 @@ class LLM(LLMPort):
         return filling.say(template, state.values, state.output)
 
     def _small_talk(self, state: State) -> str:
-        return next(a.text for a in self._filling.answers if re.search(a.pattern, state.text, re.IGNORECASE))
+        return next(a.text for a in self._filling.answers if matches(a.pattern, state.text))
 
     def _question(self, state: State) -> str:
         """Return the open question: the next slot, the confirmation, or whether there is anything else."""

@@ -116,7 +116,7 @@ def _ends_with_them(filling: SlotFilling, state: State, missing: Slot | None, aw
     if missing is not None or awaits_yes:
         return False
     ends = filling.ends_on == "yes" and _agrees(filling, state.text)
-    return ends or _matches(filling.farewell, state.text)
+    return ends or matches(filling.farewell, state.text)
 
 
 def _withdrawn(filling: SlotFilling, state: State, heard: Heard) -> list[str]:
@@ -135,16 +135,16 @@ def _withdrawn(filling: SlotFilling, state: State, heard: Heard) -> list[str]:
 
 def _without_values(filling: SlotFilling, state: State, awaits_yes: bool) -> Understood:
     text = state.text
-    if _matches(filling.farewell, text):
+    if matches(filling.farewell, text):
         return Understood.FAREWELL
     is_settled = state.missing(filling) is None and not awaits_yes
     ends_on = "no" if state.has_failed else filling.ends_on
-    if any(_matches(answer.pattern, text) for answer in filling.answers):
+    if any(matches(answer.pattern, text) for answer in filling.answers):
         return Understood.SMALL_TALK
     if WRONG.search(plain(text)):
         return Understood.NO
     for answer, meaning in (("no", Understood.NO), ("yes", Understood.YES)):
-        if _matches(filling.no if answer == "no" else filling.yes, text):
+        if matches(filling.no if answer == "no" else filling.yes, text):
             return Understood.FAREWELL if is_settled and answer == ends_on else meaning
     return Understood.NOTHING
 
@@ -163,9 +163,9 @@ def _settle(state: State, arguments: str, output: FunctionCallOutput) -> None:
 
 
 def _agrees(filling: SlotFilling, text: str) -> bool:
-    return _matches(filling.yes, text) and not (_matches(filling.no, text) or WRONG.search(plain(text)))
+    return matches(filling.yes, text) and not (matches(filling.no, text) or WRONG.search(plain(text)))
 
 
-def _matches(pattern: str, text: str) -> bool:
+def matches(pattern: str, text: str) -> bool:
     """Return whether the pattern is in the text, with or without its punctuation."""
     return any(re.search(pattern, form, re.IGNORECASE) for form in (text, plain(text)))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
-from anyio import to_thread
-
+from vivavoce.pipelines.core.bounded_thread import BoundedThread
+from vivavoce.pipelines.core.checks import check_number, check_whole
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 from vivavoce.pipelines.turn_detector import base
@@ -17,6 +17,8 @@ from vivavoce.plugins.smart_turn.network import Network, check_onnxruntime
 from vivavoce.plugins.smart_turn.weights import WEIGHTS, shared_network
 
 WINDOW_BYTES = BYTES_PER_SAMPLE * SAMPLES
+THREAD = BoundedThread("smart_turn")
+"""Loads and judges, for all sessions of an event loop."""
 
 
 class TurnDetector(base.TurnDetector):
@@ -37,10 +39,10 @@ class TurnDetector(base.TurnDetector):
     provider = "smart_turn"
 
     def __init__(self, model_path: str | Path | None = None, *, threshold: float = 0.5, threads: int = 1) -> None:
-        if not 0 < threshold < 1:
+        check_number("threshold", threshold, above=0)
+        if threshold >= 1:
             raise ConfigurationError(f"need 0 < threshold < 1, got {threshold!r}")
-        if threads < 1:
-            raise ConfigurationError(f"need threads >= 1, got {threads!r}")
+        check_whole("threads", threads, at_least=1)
         check_onnxruntime()
         self._path = WEIGHTS.checked() if model_path is None else Path(model_path)
         self._threshold = threshold
@@ -102,8 +104,7 @@ class TurnDetectorStream(base.TurnDetectorStream):
             del self._heard[: self._asked_at]
         self._asked, self._asked_at = context, len(self._heard)
         pcm = bytes(self._heard[-WINDOW_BYTES:])
-        # No caller waits for a stale verdict; the thread has its own copy and ends on its own.
-        probability = await to_thread.run_sync(self._judge, pcm, abandon_on_cancel=True)
+        probability = await THREAD.run(self._judge, pcm)  # the thread has its own copy
         return EndOfTurnPrediction(complete=probability >= self._threshold, probability=probability)
 
     def _judge(self, pcm: bytes) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,13 +20,19 @@ WEIGHTS = ModelFile(
     wheel_size=12_109_725,
     member="pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
 )
+_LOADING = threading.Lock()
 
 
-@lru_cache(maxsize=1)
 def shared_network(path: Path, threads: int) -> Network:
     """Return the network of this process, which is loaded once; some 0.1 s.
 
     Raises:
         ConfigurationError: As `Network`.
     """
+    with _LOADING:
+        return _loaded(path, threads)
+
+
+@lru_cache(maxsize=1)
+def _loaded(path: Path, threads: int) -> Network:
     return Network(path, threads)

@@ -31,6 +31,20 @@ def babble(seconds: float, *, rate: int = RATE, seed: int = 1, level: float = 40
     return scaled
 
 
+SAID = babble(6.0)
+"""What the caller says: the recording is its begin, the live audio its end."""
+
+
+def part(begin: float, end: float) -> npt.NDArray[np.int16]:
+    return SAID[round(begin * RATE) : round(end * RATE)]
+
+
+def coded(samples: npt.NDArray[np.int16], *, seed: int = 9) -> npt.NDArray[np.int16]:
+    """The samples as a codec may leave them: quieter, and with noise."""
+    noise = np.random.default_rng(seed).standard_normal(len(samples)) * 800
+    return (0.8 * samples + noise).clip(-32768, 32767).astype(np.int16)
+
+
 def frames(samples: npt.NDArray[np.int16], rate: int = RATE) -> list[AudioFrame]:
     """Return the samples as frames of 20 ms; an incomplete one is left out."""
     step = rate // 50

@@ -135,13 +135,13 @@ class JsonReader:
         self._count += 1
         try:
             return _IN.validate_python(json.loads(line))
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise ConfigurationError(f"line {self._count} is not JSON ({error})") from None
         except ValidationError as error:
             problems = "; ".join(
                 ": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in error.errors()
             )
             raise ConfigurationError(f"line {self._count} is neither {_USER} nor {_INTERRUPT} ({problems})") from None
+        except (ValueError, RecursionError) as error:  # a number of too many digits is a ValueError only
+            raise ConfigurationError(f"line {self._count} is not JSON ({error})") from None
 
 
 class JsonView:
@@ -231,8 +231,12 @@ class JsonView:
     def _write(self, line: _Line) -> None:
         if self._is_gone:
             return
+        plain = line.model_dump(mode="json")
         try:
-            self._out.write(f"{json.dumps(line.model_dump(mode='json'), ensure_ascii=False)}\n")
+            try:
+                self._out.write(f"{json.dumps(plain, ensure_ascii=False)}\n")
+            except UnicodeEncodeError:  # not every locale writes every letter
+                self._out.write(f"{json.dumps(plain)}\n")
             self._out.flush()
         except BrokenPipeError as error:
             self._is_gone = True

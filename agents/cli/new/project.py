@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from string import Template
 
@@ -29,7 +30,7 @@ FILES = {
 LEGAL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 """A name of a distribution (PEP 508)."""
 NEEDED = frozenset({"vivavoce", "mypy", "pytest"})
-"""Distributions that a project needs, so that it cannot have their names."""
+"""Distributions that a project needs, beside those that vivavoce needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +102,8 @@ def check_name(name: str) -> None:
             f"needed a name of at most 100 letters, digits, '-', '_' and '.', with a letter or digit at both ends, "
             f"got {name!r}; the project's folder is made in the working directory"
         )
-    if name.lower() in NEEDED:
-        raise ConfigurationError(
-            f"the project needs the package {name.lower()!r} and cannot have its name; take another"
-        )
+    if (package := _normal(name)) in NEEDED | _needed_by_vivavoce():
+        raise ConfigurationError(f"the project needs the package {package!r} and cannot have its name; take another")
 
 
 def write(files: Mapping[str, str], folder: Path) -> None:
@@ -125,6 +124,20 @@ def write(files: Mapping[str, str], folder: Path) -> None:
         raise ConfigurationError(f"cannot write the project {str(folder)!r}: {error.strerror}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)  # it is gone if all went well
+
+
+def _normal(name: str) -> str:
+    """Return the name as indexes compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _needed_by_vivavoce() -> set[str]:
+    """Return the distributions that vivavoce and its extras need; none, if it runs from sources."""
+    try:
+        needed = metadata.requires("vivavoce") or ()
+    except metadata.PackageNotFoundError:
+        return set()
+    return {_normal(found[0]) for found in map(LEGAL.match, needed) if found}
 
 
 def _filled(file: Path, values: Mapping[str, str]) -> str:

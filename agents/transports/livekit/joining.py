@@ -15,6 +15,8 @@ LIVE_LIMIT = 0.8
 """Seconds that a recording waits for live audio, and for finding where that begins."""
 FIRST_LOOK, NEXT_LOOK = 15, 5
 """Frames of live audio (0.3 s) after which its begin is looked for, and frames until it is looked for again."""
+END = 0.5
+"""Seconds of the recording's end: sound in it may come again in live audio that is silent so far."""
 PAUSE = 0.5
 """A longer time between the end of the recording and the live audio is a pause, of audio that is not known."""
 MOST_LOOKED = 50
@@ -120,7 +122,9 @@ class Joining:
         """Look where the live audio begins, and join if that is known."""
         live = b"".join(frame.data for frame in self._live[:MOST_LOOKED])
         self._begin = live_begin(recorded.data, live, self._rate)
-        if self._begin is not None or is_silent(live) or len(self._live) >= MOST_LOOKED:
+        end = recorded.data[-BYTES_PER_SAMPLE * round(END * self._rate) :]
+        is_over = is_silent(live) and is_quiet(end, self._rate)
+        if self._begin is not None or is_over or len(self._live) >= MOST_LOOKED:
             self._join()
 
     def _join(self) -> None:

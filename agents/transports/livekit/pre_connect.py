@@ -132,6 +132,8 @@ class PreConnectAudio:
         if sid == self._track or publication is None or participant is None:
             return
         self._end_joining()
+        if self._reading is not None:
+            self._reading.cancel()
         self._track, self._is_live, self._has_recording = sid, False, False
         is_announced = ANNOUNCES in map(int, publication.audio_features)
         if not self._is_wanted or sid in self._streams.settled:
@@ -231,15 +233,20 @@ class PreConnectAudio:
             await self._came.wait()
 
     async def _take(self, stream: SentStream) -> None:
+        track = self._track
         try:
             problem = self._refusal(stream)
             if problem is not None:
                 self._report(*problem)
                 return
-            self._settle(await self._read(stream))
+            recorded = await self._read(stream)
+            self._check_heard(track)
+            self._settle(recorded)
         except RecordingProblem as error:
-            self._report(error.outcome, f"is not heard: {error}")
-            self._settle(None)
+            if stream.sender == self._identity:
+                self._report(error.outcome, f"is not heard: {error}")
+            if track == self._track:
+                self._settle(None)
         finally:
             stream.reader.close()
 
@@ -256,13 +263,19 @@ class PreConnectAudio:
             return "too_old", f"is not heard: it came more than {MAX_AGE:g} s before the session; start it sooner"
         return None
 
+    def _check_heard(self, track: str) -> None:
+        """Refuse a recording whose microphone is heard no longer: another one, perhaps of another caller."""
+        if track != self._track:
+            raise RecordingProblem("other_track", f"it is of the track {track!r}, and another is heard by now")
+
     async def _read(self, stream: SentStream) -> Recorded:
-        began_at, came_before = self._clock.now(), self._streams.age(stream)
+        track, began_at, came_before = self._track, self._clock.now(), self._streams.age(stream)
         kind = format_of(stream.reader.info)
         data = bytearray()
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + WHOLE_LIMIT) as self._reading:
                 await pieces_of(stream.reader, data, lambda: self._set_limit(LIMIT, is_sure=True))
+            self._check_heard(track)
             if self._reading.cancelled_caught:
                 raise RecordingProblem("incomplete", f"nothing came for {LIMIT:g} s, or not all in {WHOLE_LIMIT:g} s")
         except RecordingProblem as error:

@@ -62,6 +62,11 @@ def test_a_pause_between_words_is_not_silence() -> None:
     assert silencing(recording, _turn(3.0, 4.0, is_barge_in=True)) == pytest.approx(1.8, abs=0.011)
 
 
+def test_a_barge_in_that_begins_in_a_pause_between_two_sentences_cuts_the_second() -> None:
+    recording = _call(caller=[(3.0, 4.0)], agent=[(1.0, 2.6), (3.3, 3.8)])
+    assert silencing(recording, _turn(3.0, 4.0, is_barge_in=True)) == pytest.approx(0.8, abs=0.011)
+
+
 def test_a_barge_in_into_silence_cut_nothing() -> None:
     recording = _call(caller=[(3.0, 4.0)], agent=[(1.0, 2.0)])
     assert silencing(recording, _turn(3.0, 4.0, is_barge_in=True)) is None

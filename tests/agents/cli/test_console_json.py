@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +125,7 @@ def test_lines_of_the_input_are_read() -> None:
     [
         ("on friday", "line 1 is not JSON"),
         ("[" * 100_000, "line 1 is not JSON"),
+        ("1" * 5000, "line 1 is not JSON"),
         ("[]", "line 1 is neither"),
         ('"user"', "line 1 is neither"),
         ('{"text": "on friday"}', "Unable to extract tag"),
@@ -145,6 +146,13 @@ def test_words_of_every_language_are_written_as_they_are() -> None:
     out = StringIO()
     JsonView(out).agent_said("ठीक है\nçok iyi", interrupted=True)
     assert out.getvalue() == '{"type": "agent", "text": "ठीक है\\nçok iyi", "interrupted": true}\n'
+
+
+def test_words_that_the_output_cannot_write_are_escaped() -> None:
+    out = TextIOWrapper(BytesIO(), encoding="latin-1")
+    JsonView(out).note("ça 日本")
+    out.seek(0)
+    assert out.read() == '{"type": "note", "text": "\\u00e7a \\u65e5\\u672c"}\n'
 
 
 def test_a_reader_that_has_left_ends_nothing() -> None:

@@ -14,24 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kit.recordings import RATE, Ears, ScriptedRoom, Stream, babble, frames, participant, publication
+from kit.recordings import RATE, Ears, ScriptedRoom, Stream, babble, coded, frames, part, participant, publication
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.agents.transports.livekit.agent_room import AgentRoom
-from vivavoce.agents.transports.livekit.overlap import is_quiet, live_begin
 from vivavoce.agents.transports.livekit.pre_connect import PreConnectAudio
-
-SAID = babble(6.0)
-"""What the caller says: the recording is its begin, the live audio its end."""
-
-
-def part(begin: float, end: float) -> npt.NDArray[np.int16]:
-    return SAID[round(begin * RATE) : round(end * RATE)]
-
-
-def coded(samples: npt.NDArray[np.int16], *, seed: int = 9) -> npt.NDArray[np.int16]:
-    """The samples as a codec may leave them: quieter, and with noise."""
-    noise = np.random.default_rng(seed).standard_normal(len(samples)) * 800
-    return (0.8 * samples + noise).clip(-32768, 32767).astype(np.int16)
 
 
 class JobRoom(AgentRoom):
@@ -90,28 +76,6 @@ def on_line(act: Callable[[Line], Awaitable[None]], *, is_wanted: bool = True) -
     return run_virtual(main())
 
 
-# --- the overlap
-
-
-@pytest.mark.parametrize("overlap", [0.08, 0.2, 0.45, 1.2])
-@pytest.mark.parametrize("silence", [0.0, 0.05])
-def test_live_audio_is_found_in_the_recording_whatever_the_codec_has_done_to_it(overlap: float, silence: float) -> None:
-    live = np.concatenate([np.zeros(round(silence * RATE), np.int16), coded(part(3.0 - overlap, 4.0))])
-    begin = live_begin(part(0.0, 3.0).tobytes(), live.tobytes(), RATE)
-    assert begin == pytest.approx((3.0 - overlap - silence) * RATE, abs=0.002 * RATE)
-
-
-@pytest.mark.parametrize("live", [part(3.0, 4.0), babble(1.0, seed=5), np.zeros(RATE, np.int16), np.zeros(0, np.int16)])
-def test_live_audio_that_is_not_in_the_recording_is_not_found(live: npt.NDArray[np.int16]) -> None:
-    assert live_begin(part(0.0, 3.0).tobytes(), live.tobytes(), RATE) is None
-
-
-def test_a_recording_without_a_sound_is_quiet() -> None:
-    assert is_quiet(bytes(2 * RATE), RATE)
-    assert is_quiet(b"", RATE)
-    assert not is_quiet(part(0.0, 1.0).tobytes() + bytes(RATE), RATE)
-
-
 # --- in order, once
 
 
@@ -138,6 +102,19 @@ def test_a_recording_is_heard_in_front_of_the_live_audio_without_the_part_that_b
     assert line.ears.outcomes == []
     assert not line.way.is_awaited
     assert line.changes == 1
+
+
+@pytest.mark.parametrize("silence", [0.2, 0.3, 0.5])
+def test_words_that_live_audio_repeats_behind_a_silence_of_its_own_are_heard_once(silence: float) -> None:
+    async def act(line: Line) -> None:
+        line.follow()
+        line.room.sends(Stream((0.0, part(0.0, 2.0).tobytes())))
+        await line.speak(np.concatenate([np.zeros(round(silence * RATE), np.int16), coded(part(1.6, 4.0))]))
+
+    async def main() -> Line:
+        return await served(Line(VirtualClock(), room=JobRoom()), act)
+
+    assert len(run_virtual(main()).ears.samples) == pytest.approx(4.0 * RATE, abs=0.03 * RATE)
 
 
 def test_each_frame_comes_with_the_time_since_it_was_said() -> None:
@@ -297,7 +274,7 @@ async def too_old(line: Line) -> None:
 
 async def too_long(line: Line) -> None:
     line.follow()
-    line.room.sends(Stream((0.0, np.tile(SAID, 6).tobytes())))
+    line.room.sends(Stream((0.0, np.tile(part(0.0, 6.0), 6).tobytes())))
     await line.speak(babble(1.0, seed=3))
 
 
@@ -450,6 +427,28 @@ def test_a_recording_of_a_stranger_is_closed_unread() -> None:
     assert strange.is_closed
     assert line.ears.outcomes == []
     assert len(line.ears.frames) == 50
+
+
+@pytest.mark.parametrize("announces", [False, True])
+@pytest.mark.parametrize(("identity", "outcomes"), [("caller", ["other_track"]), ("somebody", [])])
+def test_a_recording_that_is_being_read_is_not_heard_in_front_of_another_microphone(
+    identity: str, outcomes: list[str], announces: bool
+) -> None:
+    async def act(line: Line) -> None:
+        line.follow()
+        line.room.sends(Stream((0.0, SECOND), (1.0, SECOND)))
+        await anyio.sleep(0.5)
+        line.way.follow(participant(identity), publication("TR_2", announces=announces))
+        line.room.sends(Stream((0.0, SECOND), trackId="TR_2"), identity)
+        await line.speak(part(1.0, 2.0))
+
+    async def main() -> Line:
+        return await served(Line(VirtualClock(), room=JobRoom()), act)
+
+    line = run_virtual(main())
+    assert line.ears.outcomes == outcomes
+    assert len(line.ears.frames) == 100
+    assert not line.way.is_awaited
 
 
 def test_a_recording_without_the_name_of_its_track_is_that_of_the_callers_microphone() -> None:

@@ -142,6 +142,6 @@ def test_without_the_extra_the_error_names_it(folder: Path, monkeypatch: pytest.
 
 
 def test_options_out_of_bounds_are_refused() -> None:
-    for wrong in ({"threads": 0}, {"beam_size": 0}, {"max_no_speech": 2}):
+    for wrong in ({"threads": 0}, {"beam_size": 0}, {"max_no_speech": 2}, {"max_no_speech": "0.5"}):
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
-            faster_whisper.STTOptions(**wrong)  # type: ignore[arg-type]
+            faster_whisper.STTOptions(**wrong)

@@ -154,17 +154,28 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
         hibari.TTS()
 
 
-def test_a_damaged_network_is_refused_when_it_is_loaded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [voices.NETWORK, voices.VOCABULARY])
+def test_a_damaged_file_is_refused_when_it_is_loaded(damaged: Path, tmp_path: Path) -> None:
     file = tmp_path / voices.NETWORK
     file.parent.mkdir(parents=True)
-    file.write_bytes((FOLDER / voices.NETWORK).read_bytes()[:-100])
-    with pytest.raises(ConfigurationError, match=r"damaged or of another version.*--force-reinstall"):
+    for name in (voices.NETWORK, voices.VOCABULARY):
+        whole = (FOLDER / name).read_bytes()
+        (tmp_path / name).write_bytes(whole[:-100] if name == damaged else whole)
+    with pytest.raises(ConfigurationError, match=rf"{damaged.name}.*damaged or of another version.*--force-reinstall"):
         voices.Voice(tmp_path)
+
+
+def test_a_package_that_cannot_be_loaded_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hibari.dsp", None)
+    with pytest.raises(ConfigurationError, match=r"hibari\.TTS cannot load .*--force-reinstall"):
+        voices.Voice(FOLDER)
 
 
 def test_a_speed_out_of_bounds_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"0\.5 … 2, got 3"):
         hibari.TTS(speed=3)
+    with pytest.raises(ConfigurationError, match=r"speed.*'fast'"):
+        hibari.TTS(speed="fast")  # type: ignore[arg-type]
 
 
 def _pauses(samples: npt.NDArray[np.int16], least: float) -> list[tuple[float, float]]:

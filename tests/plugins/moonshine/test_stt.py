@@ -188,5 +188,7 @@ async def test_damaged_weights_are_refused_when_they_are_loaded(
 def test_options_out_of_bounds_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="min_confidence"):
         moonshine.STTOptions(min_confidence=2)
+    with pytest.raises(ConfigurationError, match="min_confidence.*'0.5'"):
+        moonshine.STTOptions(min_confidence="0.5")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="interim_interval"):
         moonshine.STTOptions(interim_interval=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -114,6 +114,12 @@ async def test_a_correction_before_the_call_is_what_the_call_gets() -> None:
     assert await talk.hears("no, at eight") == "At eight. For how many?"
     await talk.hears("three of us")
     assert talk.calls == [{"day": "friday", "time": "20:00", "people": 3}]
+
+
+@pytest.mark.parametrize("words", ["Hello, there!", "Hello there.", '"Hello there"', "…hello there"])
+async def test_small_talk_is_answered_however_the_recogniser_punctuates_it(words: str) -> None:
+    talk = Talk(replace(TALK, answers=(rules.Answer(r"^hello there\b", "Good day."),)))
+    assert await talk.hears(words) == "Good day. For which day?"
 
 
 async def test_handoffs_and_config_changes_say_nothing_to_the_rules() -> None:

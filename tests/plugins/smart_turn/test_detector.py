@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ import onnxruntime  # type: ignore[import-untyped]
 import pytest
 
 import kit.networks
+from kit.limits import LIMIT
 from kit.speech import frames, spoken, white_noise
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderProtocolError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.turn_detector.base import EndOfTurnPrediction, TurnContext, TurnDetectorStream
 from vivavoce.plugins import smart_turn
 from vivavoce.plugins.smart_turn.features import BANDS, FRAMES, log_mel, mel_filters
+from vivavoce.plugins.smart_turn.network import Network
+from vivavoce.plugins.smart_turn.weights import shared_network
 
 RATE = 16000
 QUIET = AudioFrame.silence(1.0, RATE)
@@ -79,6 +83,17 @@ async def test_the_verdict_is_the_networks_probability_against_the_threshold(net
     going_on = await after(detector.open(), QUIET, LOUD)
     assert not going_on.complete
     assert going_on.probability < 0.5
+
+
+def test_threads_that_need_the_shared_network_at_once_load_it_once(network: Path) -> None:
+    begin = threading.Barrier(4)
+
+    def need(_: int) -> Network:
+        begin.wait(LIMIT)
+        return shared_network(network, 1)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert len(set(threads.map(need, range(4)))) == 1
 
 
 async def test_without_audio_there_is_still_a_verdict(stream: TurnDetectorStream) -> None:
@@ -179,8 +194,10 @@ def test_a_file_that_is_no_such_network_is_refused_at_once(tmp_path: Path) -> No
 def test_numbers_out_of_range_are_refused(network: Path) -> None:
     with pytest.raises(ConfigurationError, match="need 0 < threshold < 1, got 1"):
         smart_turn.TurnDetector(network, threshold=1)
-    with pytest.raises(ConfigurationError, match="need threads >= 1, got 0"):
+    with pytest.raises(ConfigurationError, match="need threads >= 1, a whole number, got 0"):
         smart_turn.TurnDetector(network, threads=0)
+    with pytest.raises(ConfigurationError, match="threshold.*'0.5'"):
+        smart_turn.TurnDetector(network, threshold="0.5")  # type: ignore[arg-type]
 
 
 def test_without_onnxruntime_the_error_names_the_extra(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,13 @@ def test_named_providers_bring_their_code_extras_and_keys(command: Command, tmp_
     assert "https://console.groq.com/keys\nGROQ_API_KEY=\n" in (tmp_path / "host" / ".env.example").read_text()
 
 
+def test_the_caller_of_every_project_has_a_voice_that_moonshine_understands(command: Command, tmp_path: Path) -> None:
+    command("new", "host", "--tts", "cartesia", cwd=tmp_path)
+    pyproject = tomllib.loads((tmp_path / "host" / "pyproject.toml").read_text(encoding="utf-8"))
+    assert pyproject["project"]["dependencies"][0].startswith("vivavoce[cartesia,moonshine,silero]")
+    assert "vivavoce[room,silero,hibari]" in pyproject["project"]["optional-dependencies"]["dev"]
+
+
 def test_a_model_is_named_for_a_part_that_has_one_of_its_own(command: Command, tmp_path: Path) -> None:
     assert command("new", "host", "--stt", "deepgram=nova-3-medical", cwd=tmp_path)[0] == 0
     assert 'stt=deepgram.STT(model="nova-3-medical"),' in (tmp_path / "host" / "agent.py").read_text(encoding="utf-8")
@@ -82,6 +89,8 @@ def test_its_files_are_as_formatters_and_linters_want_them(command: Command, tmp
         (["mein-café"], ["got 'mein-café'"]),
         (["x" * 101], ["at most 100"]),
         (["PyTest"], ["needs the package 'pytest'"]),
+        (["openai"], ["needs the package 'openai'", "take another"]),
+        (["Typing.Extensions"], ["needs the package 'typing-extensions'"]),
         (["taken"], ["'taken' is there already", "another name"]),
         (["host", "--stt", "anthropic"], ["Anthropic has none", "there are: assemblyai"]),
         (["host", "--tts", "nobody"], ["got 'nobody'", "elevenlabs"]),
