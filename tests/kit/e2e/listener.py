@@ -104,10 +104,10 @@ class Listener(Watched):
         await source.wait_for_playout()
 
     async def aclose(self) -> None:
+        await self.room.disconnect()  # first: a track that comes meanwhile would begin another task
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.room.disconnect()
 
 
 @asynccontextmanager
