@@ -7,7 +7,11 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
+from vivavoce.agents import Agent, AgentSession, SessionOptions
+from vivavoce.agents.events import ErrorOccurred, KeyPressed
+from vivavoce.agents.testing import ScriptedLLM
 from vivavoce.agents.transports.local import EARLY_SECONDS, LocalTransport, VirtualSink
+from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError
 from vivavoce.pipelines.io import FileOutcome, OfferedFile, TranscriptSegment
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
@@ -256,5 +260,25 @@ def test_audible_is_told_once() -> None:
         transport.set_audible()
         transport.on_audible(lambda: calls.append("at once"))
         assert calls == ["waited", "at once"]
+
+    virtually(main)
+
+
+def test_a_key_that_no_telephone_has_is_an_error_and_none_that_is_pressed() -> None:
+    async def main(clock: VirtualClock) -> None:
+        keys, errors = list[str](), list[str]()
+        transport = LocalTransport(clock, participant="caller")
+        session = AgentSession(
+            Agent("Help."), CascadingPipeline(llm=ScriptedLLM()), options=SessionOptions(clock=clock)
+        )
+        session.on(KeyPressed, lambda event: keys.append(event.key))
+        session.on(ErrorOccurred, lambda event: errors.append(str(event.error)))
+        await session.start(transport)
+        for key in "1x#":
+            transport.press_key(key)
+        await session.close()
+        assert keys == ["1", "#"]
+        (error,) = errors
+        assert "needs one of ('0', '1'" in error
 
     virtually(main)
