@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vivavoce.plugins.rules.sentence import CHANGED, DIGITS_IN_A_ROW, GUESTS, WEEKDAY, Reader, finder
+from vivavoce.plugins.rules.sentence import CHANGED, DIGITS_IN_A_ROW, GUESTS, WEEKDAY, Reader, finder, nothing
 from vivavoce.plugins.rules.values import ONES, TEENS, TENS, Parser, to_number
 
 _HOUR = rf"(?P<hour>{'|'.join((*ONES[1:], *TEENS[:3]))}|\d{{1,2}})"
@@ -62,9 +62,6 @@ def times(*, is_evening: bool = True) -> Parser:
 
     def named(match: re.Match[str]) -> str:
         return "00:00" if "night" in match[0] else "12:00"
-
-    def nothing(match: re.Match[str]) -> None:
-        return None
 
     about = r"(?:at|around|at (?:about|around|say))"
     digits = r"(?P<hour>[1-9]|1\d|2[0-3])(?P<minute>[0-5]\d)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from vivavoce.plugins.rules.sentence import CHANGED, NUMBER, WEEKDAY, Reader, finder
+from vivavoce.plugins.rules.sentence import CHANGED, NUMBER, WEEKDAY, Reader, finder, nothing
 from vivavoce.plugins.rules.values import Parser, to_number
 
 _MONTHS = {
@@ -67,9 +67,6 @@ def days() -> Parser:
 
     def today(match: re.Match[str]) -> str:
         return "today"
-
-    def nothing(match: re.Match[str]) -> None:
-        return None
 
     patterns: list[tuple[str, Reader, bool]] = [
         (r"what (?:day|date) is (?:it )?today", nothing, False),

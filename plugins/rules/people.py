@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vivavoce.plugins.rules.sentence import CHANGED, DIGITS_IN_A_ROW, GUESTS, NUMBER, Reader, finder
+from vivavoce.plugins.rules.sentence import CHANGED, DIGITS_IN_A_ROW, GUESTS, NUMBER, Reader, finder, nothing
 from vivavoce.plugins.rules.values import Parser, to_number
 
 _GROWN = r"(?:people|persons?|guests?|adults?|grown ups?|of us)"
@@ -44,9 +44,6 @@ def party_sizes(*, smallest: int = 1, largest: int = 20) -> Parser:
 
     def constant(number: int) -> Reader:
         return lambda match: fits(number)
-
-    def nothing(match: re.Match[str]) -> None:
-        return None
 
     number, any_number = rf"(?P<number>{NUMBER})", rf"(?:{NUMBER})"
     alone = r"(?:just|only) (?:for )?(?:me|myself)|for myself|by myself|on my own|(?:just|only|for) one person|alone"

@@ -107,6 +107,11 @@ Reader = Callable[[re.Match[str]], Value | None]
 """Returns the value of a match; None: the words are no value, and no later pattern gets them."""
 
 
+def nothing(match: re.Match[str]) -> None:
+    """Read a match as no value."""
+    return None
+
+
 def finder(patterns: list[tuple[str, Reader, bool]], *, mends_slips: bool = True) -> Parser:
     """Return a parser that tries the patterns in order; a later one gets only the rest of the text.
 
