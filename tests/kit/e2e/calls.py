@@ -54,9 +54,18 @@ class Call:
 
     async def turns(self, count: int, *, kind: str = "turn") -> list[TurnRecord]:
         """Wait until so many turns of a kind have ended and the caller has heard the last of it; return them."""
-        await self.talker.until(lambda: len(self._ended(kind)) >= count)
+        try:
+            await self.talker.until(lambda: len(self._ended(kind)) >= count)
+        except TimeoutError as error:
+            raise AssertionError(f"{len(self._ended(kind))} of {count} turns\n{self._seen()}") from error
         await self.talker.listens(0.4)
         return self._ended(kind)
+
+    def _seen(self) -> str:
+        """What the session saw, for a failure: a recogniser's mishearing is told from a lost turn."""
+        events = zip(self.recording.times, self.recording.events, strict=True)
+        lines = [f"{at:.2f} {getattr(event, 'text', '')!r} {event}" for at, event in events]
+        return "\n".join([*lines, *map(repr, self.session.report().dropped_turns)])
 
     def _ended(self, kind: str) -> list[TurnRecord]:
         return [turn for turn in self.session.turns if turn.kind == kind]

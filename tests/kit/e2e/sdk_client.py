@@ -234,11 +234,14 @@ async def joined(
 ) -> AsyncIterator[Peer]:
     room = rtc.Room()
     peer = Peer(room)
-    await room.connect(server.url, token(server, room_name, identity, kind, attributes))
+    # Cancelled half-way, the SDK would go on to join, or leave a task behind.
+    with anyio.fail_after(LIMIT, shield=True):
+        await room.connect(server.url, token(server, room_name, identity, kind, attributes))
     try:
         yield peer
     finally:
-        await peer.aclose()
+        with anyio.fail_after(LIMIT, shield=True):
+            await peer.aclose()
 
 
 def tone(hertz: float, seconds: float, rate: int, amplitude: float = 8000.0) -> list[AudioFrame]:
