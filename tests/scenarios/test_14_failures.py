@@ -288,13 +288,13 @@ def test_logs_do_not_quote_what_foreign_code_raised(caplog: pytest.LogCaptureFix
         async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
             raise ValueError(turn.text)
 
-    step = ToolCall(call_id="c1", name="pay", arguments='{"pin": "4711"}')
-    harness = SessionHarness(Clumsy("Help."), ScriptedLLM([step], [0.1, RuntimeError("4711")]))
+    step = ToolCall(call_id="c1", name="pay", arguments='{"pin": "xyzzy"}')
+    harness = SessionHarness(Clumsy("Help."), ScriptedLLM([step], [0.1, RuntimeError("xyzzy")]))
     with caplog.at_level(logging.INFO, logger="vivavoce"):
-        harness.caller.says("my pin is 4711", 0.5, 1.5)
+        harness.caller.says("my pin is xyzzy", 0.5, 1.5)
         harness.expects_error("hook").expects_error("tool").run(until=5.0)
     harness.expect_outcomes("failed")
-    assert "4711" not in caplog.text
+    assert "xyzzy" not in caplog.text
     for kind in ("pay raised ValueError", "on_user_turn_completed failed: ValueError", "it raised RuntimeError"):
         assert kind in caplog.text
 

@@ -33,7 +33,7 @@ class Desk(Agent):
     @function_tool
     async def fails(self) -> str:
         """Fail with a secret in the error."""
-        raise RuntimeError("password 1234")
+        raise RuntimeError("password xyzzy")
 
     @function_tool
     async def refuses(self) -> str:
@@ -434,7 +434,7 @@ def test_every_error_output_leaks_nothing_to_the_caller_or_the_log(caplog: pytes
     harness = ask(call("fails"), call("slow", '{"seconds": "s3cret"}', "c2")).expects_error("tool").run(until=5.0)
     texts = [output for output, _ in outputs(harness)]
     assert len(texts) == 2
-    assert "1234" not in "".join([*texts, *(r.getMessage() for r in caplog.records if r.levelname != "DEBUG")])
+    assert "xyzzy" not in "".join([*texts, *(r.getMessage() for r in caplog.records if r.levelname != "DEBUG")])
     assert "s3cret" not in "".join([*texts, caplog.text])
 
 

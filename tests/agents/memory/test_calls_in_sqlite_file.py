@@ -48,7 +48,7 @@ async def test_a_removed_record_is_gone_and_its_words_are_not_left_in_the_file(p
     assert await store.claim("AJ_1", owner=CALL.owner, by="there", at=20.0) is None
     await store.aclose()
     assert _files(path) == {"calls.db"}
-    assert b"4711" not in _content(path)
+    assert b"card is 4711" not in _content(path)
 
 
 async def test_a_removed_record_s_words_are_in_no_file_while_other_processes_have_the_store_open(path: Path) -> None:
@@ -59,7 +59,7 @@ async def test_a_removed_record_s_words_are_in_no_file_while_other_processes_hav
 
     files = list(path.parent.iterdir())
     assert path in files
-    assert not [file.name for file in files if b"4711" in file.read_bytes()]
+    assert not [file.name for file in files if b"card is 4711" in file.read_bytes()]
     assert [one.lease for one in await other.read()] == ["AJ_2"]
     await store.aclose()
     await other.aclose()

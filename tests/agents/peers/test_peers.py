@@ -342,7 +342,7 @@ async def test_a_request_is_answered_whose_words_the_agent_edits_and_refused_at_
             with pytest.raises(PeerRejected, match="the peer 'desk' failed: it does not answer this"):
                 await peer.request(refused)
         assert await peer.request("hello?") == "Still here."
-    assert "4711" not in str(desk.history.items)
+    assert "is 4711" not in str(desk.history.items)
 
 
 async def test_an_agent_is_found_by_its_id_in_the_registry() -> None:

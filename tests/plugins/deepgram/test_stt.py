@@ -310,7 +310,7 @@ async def test_a_refusal_says_what_to_do(twin: DeepgramTwin, status: int, retrya
 async def test_a_key_of_another_product_is_not_shown(twin: DeepgramTwin) -> None:
     error = await refused(deepgram.STT(base_url=twin.url, api_key="sk-other-product-4711"))
     assert error.status == 401
-    assert "4711" not in f"{error!s} {error!r} {error.__cause__!r} {error.__context__!r}"
+    assert "product" not in f"{error!s} {error!r} {error.__cause__!r} {error.__context__!r}"
 
 
 async def test_an_error_message_of_the_service_ends_the_stream(twin: DeepgramTwin) -> None:
