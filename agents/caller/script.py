@@ -102,7 +102,8 @@ class Ears(_Part):
     """How the caller recognises the agent's words."""
 
     words: Literal["grammar", "general", "transcription", "none"] = "none"
-    """By a JSGF grammar, by the general model (poor on many voices), or from the agent's transcription stream."""
+    """By a JSGF grammar (`pocketsphinx`); any English, by `moonshine`, or poorly by `pocketsphinx` where that is not
+    installed; or from the agent's transcription stream."""
     grammar: str | None = None
     """The grammar's file, beside the script."""
 

@@ -10,7 +10,7 @@ import typer
 
 from vivavoce.agents.cli.demo_command import ApiKey, ApiSecret, Url
 from vivavoce.agents.cli.given import given_server, is_here
-from vivavoce.agents.cli.offline import PACKAGES, caller_voice
+from vivavoce.agents.cli.offline import PACKAGES, best, caller_voice
 from vivavoce.agents.cli.running import need_packages, run
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -60,7 +60,7 @@ def call(
     wanted = read_script(script)
     extras = ["silero"]
     if wanted.ears.words in ("grammar", "general"):
-        extras.append("pocketsphinx")
+        extras.append("pocketsphinx" if wanted.ears.words == "grammar" else best("stt"))
     if any(step.say is not None for step in wanted.steps):
         extras.append(caller_voice(wanted.voice)[0])
     for extra in extras:

@@ -15,7 +15,7 @@ from vivavoce.agents.caller.script import CallScript
 from vivavoce.agents.caller.script_mind import ScriptMind
 from vivavoce.agents.caller.transcription import Transcription
 from vivavoce.agents.caller.voice import read_recording, speak_all
-from vivavoce.agents.cli.offline import caller_voice
+from vivavoce.agents.cli.offline import caller_voice, make
 from vivavoce.agents.telephony.tones import key_tones
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -51,14 +51,16 @@ async def _place_call(request: dict[str, Any]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _recogniser(script: CallScript) -> AsyncIterator[STT | None]:
-    if script.ears.words not in ("grammar", "general"):
-        yield None
-        return
-    from vivavoce.plugins import pocketsphinx
+    if script.ears.words == "general":
+        async with make("stt") as stt:
+            yield stt
+    elif script.ears.grammar is not None:
+        from vivavoce.plugins import pocketsphinx
 
-    grammar = None if script.ears.grammar is None else Path(script.ears.grammar)
-    async with pocketsphinx.STT(grammar=grammar) as stt:
-        yield stt
+        async with pocketsphinx.STT(grammar=Path(script.ears.grammar)) as stt:
+            yield stt
+    else:
+        yield None
 
 
 async def _voice(script: CallScript) -> dict[str, bytes]:
