@@ -257,6 +257,7 @@ class Calls:
 @contextmanager
 def _ringing(room: rtc.Room, identity: str, note: Callable[[], None]) -> Iterator[list[str]]:
     """Call `note` once when the telephone rings, within the block; the list then has an item."""
+    from vivavoce.agents.transports.livekit.callbacks import callbacks
     from vivavoce.agents.transports.livekit.phone import STATUS
 
     rung: list[str] = []
@@ -269,10 +270,5 @@ def _ringing(room: rtc.Room, identity: str, note: Callable[[], None]) -> Iterato
     def changed(_: dict[str, str], participant: rtc.Participant) -> None:
         look(participant)
 
-    room.on("participant_connected", look)
-    room.on("participant_attributes_changed", changed)
-    try:
+    with callbacks(room, {"participant_connected": look, "participant_attributes_changed": changed}):
         yield rung
-    finally:
-        room.off("participant_connected", look)
-        room.off("participant_attributes_changed", changed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import anyio
@@ -12,6 +12,7 @@ from livekit import rtc
 from vivavoce.agents.transports.livekit.avatar_link import AvatarLink
 from vivavoce.agents.transports.livekit.avatar_or_own import AvatarOrOwnSink
 from vivavoce.agents.transports.livekit.avatar_sink import AvatarSink
+from vivavoce.agents.transports.livekit.callbacks import callbacks
 from vivavoce.agents.transports.options import AvatarOptions
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import AvatarError
@@ -59,12 +60,11 @@ class Avatar:
         """Follow the avatar for the length of the block; `events` receives its loss."""
         self._events = events
         with self._link.methods():
-            self._register()
             try:
-                self._look()
-                yield
+                with callbacks(self._room, self._callbacks()):
+                    self._look()
+                    yield
             finally:
-                self._unregister()
                 self.stop()
 
     async def wait(self) -> None:
@@ -117,14 +117,9 @@ class Avatar:
         self._is_suspended = False
         self._look()
 
-    def _register(self) -> None:
-        for name in LOOKING_EVENTS:
-            self._room.on(name, self._look)
-        self._room.on("reconnecting", self._suspend)
-        self._room.on("reconnected", self._resume)
-
-    def _unregister(self) -> None:
-        for name in LOOKING_EVENTS:
-            self._room.off(name, self._look)
-        self._room.off("reconnecting", self._suspend)
-        self._room.off("reconnected", self._resume)
+    def _callbacks(self) -> dict[rtc.room.EventTypes, Callable[..., None]]:
+        return {
+            **dict.fromkeys(LOOKING_EVENTS, self._look),
+            "reconnecting": self._suspend,
+            "reconnected": self._resume,
+        }

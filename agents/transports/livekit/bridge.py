@@ -11,8 +11,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import anyio
 from livekit import rtc
 
+from vivavoce.agents.transports.livekit.callbacks import callbacks
 from vivavoce.agents.transports.livekit.inbound import MicrophoneReader
-from vivavoce.agents.transports.livekit.link import find_microphone
+from vivavoce.agents.transports.livekit.link import MICROPHONE_EVENTS, find_microphone
 from vivavoce.agents.transports.livekit.publishing import publish, unpublish
 from vivavoce.agents.transports.livekit.sink import LiveKitSink
 from vivavoce.pipelines.core.clock import Clock
@@ -21,16 +22,6 @@ from vivavoce.pipelines.media.frame import AudioFrame
 RATE = 24000
 MOST_QUEUED = 0.2
 """Seconds of audio that may wait to be played; a late loop must not delay the voice for the rest of the call."""
-_EVENTS: tuple[rtc.room.EventTypes, ...] = (
-    "participant_connected",
-    "participant_disconnected",
-    "track_published",
-    "track_unpublished",
-    "track_subscribed",
-    "track_unsubscribed",
-    "track_muted",
-    "track_unmuted",
-)
 
 
 @asynccontextmanager
@@ -84,20 +75,17 @@ class Relay:
 
     async def run(self) -> None:
         """Carry the voice until cancelled."""
-        for name in _EVENTS:
-            self._source.on(name, self._look)
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._sink.pump)
-                tasks.start_soon(self._reader.run)
-                while True:
-                    self._changed = anyio.Event()
-                    self._follow()
-                    await self._changed.wait()
-        finally:
-            self._sink.stop()
-            for name in _EVENTS:
-                self._source.off(name, self._look)
+        with callbacks(self._source, dict.fromkeys(MICROPHONE_EVENTS, self._look)):
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._sink.pump)
+                    tasks.start_soon(self._reader.run)
+                    while True:
+                        self._changed = anyio.Event()
+                        self._follow()
+                        await self._changed.wait()
+            finally:
+                self._sink.stop()
 
     async def aclose(self) -> None:
         """Take the track back."""

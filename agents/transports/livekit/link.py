@@ -9,6 +9,18 @@ from livekit import rtc
 
 from vivavoce.agents.transports.options import RoomOptions
 
+MICROPHONE_EVENTS: tuple[rtc.room.EventTypes, ...] = (
+    "participant_connected",
+    "participant_disconnected",
+    "track_published",
+    "track_unpublished",
+    "track_subscribed",
+    "track_unsubscribed",
+    "track_muted",
+    "track_unmuted",
+)
+"""Events of a room after which `find_microphone` may find another one, or none."""
+
 
 class Participant(Protocol):
     """The part of an `rtc.RemoteParticipant` that this module uses."""

@@ -13,6 +13,7 @@ from typing import TypeVar
 import anyio
 from livekit import rtc
 
+from vivavoce.agents.transports.livekit.callbacks import callbacks
 from vivavoce.agents.transports.livekit.inbound import TextReader
 from vivavoce.agents.transports.livekit.outbound import SDK_ERRORS
 from vivavoce.agents.transports.options import RoomOptions
@@ -69,8 +70,7 @@ class PartSender:
 
     async def run(self) -> None:
         """Send until cancelled."""
-        self._room.on("participant_active", self._note_active)
-        try:
+        with callbacks(self._room, {"participant_active": self._note_active}):
             while True:
                 self._added = anyio.Event()
                 while self._pending:
@@ -79,8 +79,6 @@ class PartSender:
                     if self._pending:
                         await self._send(*self._pending.popleft())
                 await self._added.wait()
-        finally:
-            self._room.off("participant_active", self._note_active)
 
     async def _until_active(self) -> None:
         """Wait until the receiver of the next message can take data."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import anyio
 from livekit import rtc
 
+from vivavoce.agents.transports.livekit.callbacks import callbacks
 from vivavoce.agents.transports.livekit.phone import has_hung_up
 from vivavoce.pipelines.core.errors import RoomError
 
@@ -23,17 +24,9 @@ _EVENTS: tuple[rtc.room.EventTypes, ...] = (
 def presence(room: rtc.Room, identity: str) -> Iterator[Presence]:
     """Follow a participant within the block."""
     followed = Presence(room, identity)
-    for name in _EVENTS:
-        room.on(name, followed.look)
-    room.on("reconnecting", followed.suspend)
-    room.on("reconnected", followed.resume)
-    try:
+    looking = dict.fromkeys(_EVENTS, followed.look)
+    with callbacks(room, {**looking, "reconnecting": followed.suspend, "reconnected": followed.resume}):
         yield followed
-    finally:
-        for name in _EVENTS:
-            room.off(name, followed.look)
-        room.off("reconnecting", followed.suspend)
-        room.off("reconnected", followed.resume)
 
 
 class Presence:

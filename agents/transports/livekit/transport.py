@@ -14,9 +14,16 @@ from livekit import rtc
 from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.transports.livekit import phone
 from vivavoce.agents.transports.livekit.avatar import Avatar
+from vivavoce.agents.transports.livekit.callbacks import callbacks
 from vivavoce.agents.transports.livekit.hangup import checked, disconnect
 from vivavoce.agents.transports.livekit.inbound import MicrophoneReader, TextReader
-from vivavoce.agents.transports.livekit.link import ParticipantLink, find_microphone, is_reachable, reason_name
+from vivavoce.agents.transports.livekit.link import (
+    MICROPHONE_EVENTS,
+    ParticipantLink,
+    find_microphone,
+    is_reachable,
+    reason_name,
+)
 from vivavoce.agents.transports.livekit.outbound import StateSender, TextSender
 from vivavoce.agents.transports.livekit.parts import RoomParts
 from vivavoce.agents.transports.livekit.pre_connect import PreConnectAudio
@@ -45,15 +52,8 @@ AVATAR_TAIL = 0.3
 """Seconds for the avatar to make its video, by which it delays the audio, beside the second way through the room."""
 
 WAKING_EVENTS: tuple[rtc.room.EventTypes, ...] = (
-    "participant_connected",
+    *MICROPHONE_EVENTS,
     "participant_active",
-    "participant_disconnected",
-    "track_published",
-    "track_unpublished",
-    "track_subscribed",
-    "track_unsubscribed",
-    "track_muted",
-    "track_unmuted",
     "participant_attributes_changed",
 )
 """Events after which the transport looks at the room again."""
@@ -314,11 +314,8 @@ class LiveKitTransport(Transport):
             if pressed.participant is not None and pressed.participant.identity == self._link.identity:
                 events.key(pressed.digit.upper())  # LiveKit's A to D come in lower case
 
-        self._room.on("sip_dtmf_received", take)
-        try:
+        with callbacks(self._room, {"sip_dtmf_received": take}):
             yield
-        finally:
-            self._room.off("sip_dtmf_received", take)
 
     @contextmanager
     def _listening(self, typed: TextReader) -> Iterator[None]:
@@ -331,29 +328,19 @@ class LiveKitTransport(Transport):
                     f"text streams on topic {CHAT_TOPIC!r} of this room are taken by somebody else already, perhaps by "
                     "another session; close that one first, or pass RoomOptions(text_input=False)"
                 ) from error
+        handlers: dict[rtc.room.EventTypes, Callable[..., None]] = {
+            **dict.fromkeys(WAKING_EVENTS, self._wake),
+            "local_track_subscribed": self._note_subscribed,
+            "reconnecting": self._note_reconnecting,
+            "reconnected": self._note_reconnected,
+            "disconnected": self._note_disconnected,
+        }
         try:
-            self._register()
-            yield
+            with callbacks(self._room, handlers):
+                yield
         finally:
-            self._unregister()
-
-    def _register(self) -> None:
-        for name in WAKING_EVENTS:
-            self._room.on(name, self._wake)
-        self._room.on("local_track_subscribed", self._note_subscribed)
-        self._room.on("reconnecting", self._note_reconnecting)
-        self._room.on("reconnected", self._note_reconnected)
-        self._room.on("disconnected", self._note_disconnected)
-
-    def _unregister(self) -> None:
-        if self._options.text_input:
-            self._room.unregister_text_stream_handler(CHAT_TOPIC)
-        for name in WAKING_EVENTS:
-            self._room.off(name, self._wake)
-        self._room.off("local_track_subscribed", self._note_subscribed)
-        self._room.off("reconnecting", self._note_reconnecting)
-        self._room.off("reconnected", self._note_reconnected)
-        self._room.off("disconnected", self._note_disconnected)
+            if self._options.text_input:
+                self._room.unregister_text_stream_handler(CHAT_TOPIC)
 
     # --- the agent's track
 
