@@ -59,8 +59,10 @@ def call(
     check_number("--answer-limit", answer_limit, at_least=0.1, unit="s")  # older releases of typer let NaN pass
     wanted = read_script(script)
     extras = ["silero"]
-    if wanted.ears.words in ("grammar", "general"):
-        extras.append("pocketsphinx" if wanted.ears.words == "grammar" else best("stt"))
+    if wanted.ears.words == "grammar":
+        extras.append("pocketsphinx")
+    elif wanted.ears.words == "general":
+        extras.append(best("stt"))
     if any(step.say is not None for step in wanted.steps):
         extras.append(caller_voice(wanted.voice)[0])
     for extra in extras:

@@ -30,11 +30,11 @@ async def _place_call(request: dict[str, Any]) -> dict[str, Any]:
 
     script = CallScript.model_validate(request["script"])
     voice = await _voice(script)
-    mind = ScriptMind(script, has_ears=script.ears.words in ("grammar", "general"))
-    captions = Transcription(mind) if script.ears.words == "transcription" else None
     limits = {"limit": script.limit, "answer_limit": request["answer_limit"]}
     to = Destination(url=request["url"], token=request["token"], wire=request["wire"], **limits)
     async with silero.VAD() as vad, _recogniser(script) as stt:
+        mind = ScriptMind(script, has_ears=stt is not None)
+        captions = Transcription(mind) if script.ears.words == "transcription" else None
         components = Components(vad=vad, stt=stt, voice=voice)
         line = await hold_call(to, mind, components, Path(request["wav"]), captions)
     lines = [{"start": said.start, "end": said.end, "heard": said.answer.text} for said in mind.said_lines]
