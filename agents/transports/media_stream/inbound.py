@@ -41,7 +41,7 @@ class Inbound:
         self._most = WAITING if reorders else 0
         self._doubler = Doubler() if rate == 8000 else None
         self.output_rate = 16000 if rate == 8000 else rate
-        """Hz of the frames: twice a telephone's, since recognisers want it and a resampler for it would hold 60 ms."""
+        """Hz of the frames: twice a telephone's, since recognisers want it and a resampler for it would hold 30 ms."""
         self._frames = FrameChunker(self.output_rate)
         self._next: int | None = None  # the chunk that should come
         self._waiting: dict[int, Heard] = {}
