@@ -123,7 +123,10 @@ class Interruption:
             self._hold_back(active, burst.started_at)
 
     def speech_stopped(self) -> None:
-        """Note that the user is silent: after a short or meaningless sound the agent continues at once."""
+        """Note that the user is silent: after a short or meaningless sound the agent continues at once.
+
+        Short words that an interim shows are waited for: the agent would go on for a moment and be cut by their final.
+        """
         active, burst, turn = self._floor.active, self._user.burst, self._user.turn
         if active is None or active.paused_at is None or burst is None:
             return
@@ -131,9 +134,16 @@ class Interruption:
         options = self._options
         limit = options.min_duration if active.is_playing else options.thinking_min_duration
         was_short = active.paused_at >= burst.started_at and burst.voiced_seconds(burst.started_at) < limit
+        was_noise = was_short and not self._may_be_words(turn, active)
         means_nothing = self._guard.overrules(active, burst.started_at)
-        if was_short or means_nothing or (turn is not None and not turn.owes_final):
+        if was_noise or means_nothing or (turn is not None and not turn.owes_final):
             self._stops.resume(active)
+
+    def _may_be_words(self, turn: UserTurn | None, active: Speech) -> bool:
+        """Return whether an interim that is not settled shows words that would cut that speech."""
+        if turn is None or not turn.interim or self._guard.covers(turn) or self.caller.spares(turn, active):
+            return False
+        return self.takes_floor(turn.loud_text)
 
     def words_came(self, now: float, *, is_guess: bool = False) -> None:
         """Note that the open turn has new words.

@@ -56,6 +56,44 @@ def test_speech_that_turns_out_short_resumes_at_its_report() -> None:
     assert talk.take() == [(2.5, "pause", "talk"), (2.6, "resume", "talk", "false interruption")]
 
 
+def short_after_all(talk: Conversation, interim: str) -> Conversation:
+    """A sound that held the agent, whose interim shows words, and that turns out shorter than `min_duration`."""
+    talk.speaking().starts(2.0).at(2.5, i.UserInterim(text=interim))
+    talk.reports_edges = False
+    return talk.stops(2.45)
+
+
+def test_a_short_word_that_an_interim_shows_holds_the_agent_until_it_is_settled() -> None:
+    """Else the agent goes on for a moment and is cut again."""
+    talk = short_after_all(Conversation(stable_interim=1.0), "goodbye").at(2.75, i.UserFinal(text="Good-bye."))
+    assert talk.take()[:2] == [(2.5, "pause", "talk"), (2.75, "interrupted", "talk")]
+
+
+def test_a_short_word_that_an_interim_shows_interrupts_once_the_interim_is_stable() -> None:
+    talk = short_after_all(Conversation(), "goodbye").until(2.71)
+    assert talk.take() == [(2.5, "pause", "talk"), (2.7, "interrupted", "talk")]
+
+
+def test_a_short_word_of_an_interim_that_comes_to_nothing_resumes_the_agent_at_once() -> None:
+    talk = short_after_all(Conversation(stable_interim=1.0), "three").at(2.75, i.UserFinal(text=""))
+    assert talk.take() == [
+        (2.5, "pause", "talk"),
+        (2.75, "drop", "turn_1", "noise"),
+        (2.75, "resume", "talk", "false interruption"),
+    ]
+
+
+def test_a_short_word_that_is_never_settled_resumes_the_agent_after_false_timeout() -> None:
+    talk = short_after_all(Conversation(stable_interim=1.0, false_timeout=0.3), "good").until(2.8)
+    assert talk.take() == [(2.5, "pause", "talk"), (2.75, "resume", "talk", "false interruption")]
+
+
+@pytest.mark.parametrize(("interim", "min_words"), [("mhm", 0), ("goodbye", 2)])
+def test_a_short_interim_that_takes_no_floor_resumes_the_agent_at_its_report(interim: str, min_words: int) -> None:
+    talk = short_after_all(Conversation(stable_interim=1.0, min_words=min_words), interim)
+    assert talk.take() == [(2.5, "pause", "talk"), (2.65, "resume", "talk", "false interruption")]
+
+
 def test_a_short_second_sound_does_not_cut_the_wait_of_a_longer_first_one() -> None:
     talk = Conversation().speaking().starts(2.0).stops(2.8).starts(3.1).stops(3.2).until(4.15)
     assert talk.take() == [(2.5, "pause", "talk")]
