@@ -105,7 +105,7 @@ class InterruptionOptions:
     the sound.
     """
     thinking_min_duration: float = 0.3
-    """Speech shorter than this releases a held-back answer at once."""
+    """Speech shorter than this releases a held-back answer at once, unless an interim shows words in it."""
     stable_interim: float = 0.2
     """An interim unchanged for this long counts as words."""
     echo_warm_up: float = 0.0

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 class Resampler:
     """Changes the rate of one mono stream; free when the rates are equal.
 
-    It runs soxr in its mode of variable rate, at a rate that does not vary: flat up to 90 % of the band that both rates
-    have, and always late by the same time. soxr's other mode works off blocks: its LQ held 2 to 20 ms of speech's usual
-    rates and 4 to 60 ms at 8 kHz, and took 8 dB from the end of the band, where a telephone has its consonants.
+    soxr runs in its mode of variable rate, with a rate that stays: its filter keeps 90 % of the band that both rates
+    have, and the delay is constant. In its mode of fixed rate it works in blocks: quality LQ kept 75 % of the band, and
+    was up to 22 ms late, at 8 kHz up to 77 ms. A second of audio takes 0.5 to 3 ms of CPU, some ten times as much.
 
     Args:
         input_rate: Hz of the frames pushed.

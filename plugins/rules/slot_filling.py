@@ -54,7 +54,7 @@ class Answer:
 YES = r"\b(?:yes|yeah|yep|(?<!not )(?:sure|correct|right|okay|ok)|please do|go ahead)\b"
 NO = r"\b(?:no(?! problem| worries| doubt)|nope|nah|not really|i don'?t think so)\b"
 FAREWELL = (
-    r"\b(?:good ?bye|good ?by(?=\W*$)|bye|that'?s (?:all|it|everything)|that is (?:all|it|everything)"
+    r"\b(?:good ?bye|good-by|bye|that'?s (?:all|it|everything)|that is (?:all|it|everything)"
     r"|that (?:will|would) be all|nothing else|no,? thank you|no,? thanks|hang up)\b"
 )
 

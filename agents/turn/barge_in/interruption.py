@@ -125,31 +125,31 @@ class Interruption:
     def speech_stopped(self) -> None:
         """Note that the user is silent: after a short or meaningless sound the agent continues at once.
 
-        Short words that an interim shows are waited for: the agent would go on for a moment and be cut by their final.
+        Short words that an interim shows hold it until they are settled; else it would go on for a moment and be cut.
         """
         active, burst, turn = self._floor.active, self._user.burst, self._user.turn
         if active is None or active.paused_at is None or burst is None:
             return
         active.count_hold(burst, burst.started_at)
-        options = self._options
-        limit = options.min_duration if active.is_playing else options.thinking_min_duration
-        was_short = active.paused_at >= burst.started_at and burst.voiced_seconds(burst.started_at) < limit
-        was_noise = was_short and not self._may_be_words(turn, active)
+        has_words = turn is not None and self.takes_floor(turn.loud_text)
+        was_noise = self._was_short(active) and not has_words
         means_nothing = self._guard.overrules(active, burst.started_at)
         if was_noise or means_nothing or (turn is not None and not turn.owes_final):
             self._stops.resume(active)
 
-    def _may_be_words(self, turn: UserTurn | None, active: Speech) -> bool:
-        """Return whether an interim that is not settled shows words that would cut that speech."""
-        if turn is None or not turn.interim or self._guard.covers(turn) or self.caller.spares(turn, active):
+    def _was_short(self, active: Speech) -> bool:
+        """Return whether a sound holds that speech that is over and too short to cut it."""
+        burst, options = self._user.burst, self._options
+        if active.paused_at is None or burst is None or burst.is_going_on or active.paused_at < burst.started_at:
             return False
-        return self.takes_floor(turn.loud_text)
+        limit = options.min_duration if active.is_playing else options.thinking_min_duration
+        return burst.voiced_seconds(burst.started_at) < limit
 
     def words_came(self, now: float, *, is_guess: bool = False) -> None:
         """Note that the open turn has new words.
 
         Args:
-            is_guess: Whether they are an interim that may still change, which only a policy looks at; else a final or a
+            is_guess: Whether they are an interim that may still change, by which only a policy cuts; else a final or a
                 stable interim.
         """
         turn, active = self._user.turn, self._floor.active
@@ -162,37 +162,27 @@ class Interruption:
         if self.caller.spares(turn, active):
             return
         active.forgive_holds()
-        if self._policies.has_policy and active.is_playing:
-            self._ask_about_words(turn, active, now, is_guess=is_guess)
-        elif is_guess:
-            return
-        elif not self.takes_floor(turn.firm_text):
-            if not turn.owes_final:
-                self.let_go_on()
-        elif (
-            not active.is_playing
-            or active.is_paused
-            or turn.burst is None
-            or turn.burst.voiced_seconds(now) >= self._options.min_duration
-        ):
-            self.take_floor()
+        decision = self._effect_of_words(turn, active, now, is_guess=is_guess)
+        if active.is_playing:
+            decision = self._decide("words", active, now, decision)
+        self._carry_out(decision, active, now)
+
+    def _effect_of_words(self, turn: UserTurn, active: Speech, now: float, *, is_guess: bool) -> Decision:
+        if self._was_short(active) and not self.takes_floor(turn.settled_text):  # only a final makes words of it
+            return "pause" if self.takes_floor(turn.loud_text) else "ignore"
+        if is_guess:
+            return "pause" if active.is_paused else "ignore"
+        if self.takes_floor(turn.firm_text):
+            is_long = turn.burst is None or turn.burst.voiced_seconds(now) >= self._options.min_duration
+            return "interrupt" if is_long or active.is_paused or not active.is_playing else "ignore"
+        is_open = turn.owes_final or self._user.has_voice
+        return "pause" if active.is_paused and is_open else "ignore"
 
     def trust_words(self, turn: UserTurn, now: float) -> None:
         """Count the interim of the open turn as words, unless no voice takes the floor now."""
         if turn.interim and not self._guard.covers(turn):
             turn.trust_interim()
             self.words_came(now)
-
-    def _ask_about_words(self, turn: UserTurn, active: Speech, now: float, *, is_guess: bool) -> None:
-        default: Decision = "ignore"
-        if is_guess:
-            default = "pause" if active.is_paused else "ignore"
-        elif self.takes_floor(turn.firm_text):
-            is_long = turn.burst is None or turn.burst.voiced_seconds(now) >= self._options.min_duration
-            default = "interrupt" if active.is_paused or is_long else "ignore"
-        elif active.is_paused and (turn.owes_final or self._user.has_voice):
-            default = "pause"
-        self._carry_out(self._decide("words", active, now, default), active, now)
 
     def _carry_out(self, decision: Decision, active: Speech, now: float) -> None:
         burst = self._user.burst

@@ -106,6 +106,7 @@ class TurnCommit:
             return
         if not turn.has_words:
             self.drop("transcript_missing")
+            self._interruption.let_go_on()
             return
         is_unknown = turn.is_heard and not turn.new_text
         may_be_sign = (

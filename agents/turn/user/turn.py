@@ -153,9 +153,14 @@ class UserTurn:
         return bool(self.segments or self.interim or self.typed or self.is_merged or self.is_heard or self.past.amends)
 
     @property
+    def settled_text(self) -> str:
+        """The new words of finals that may take the floor."""
+        return join(*self.segments[self.hushed :])
+
+    @property
     def firm_text(self) -> str:
         """The new words that may take the floor: finals, and an interim once it is stable."""
-        return join(*self.segments[self.hushed :], self.interim if self.is_interim_stable else "")
+        return join(self.settled_text, self.interim if self.is_interim_stable else "")
 
     @property
     def loud_text(self) -> str:

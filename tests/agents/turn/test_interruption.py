@@ -44,6 +44,14 @@ def test_a_long_noise_pauses_and_the_agent_goes_on_after_false_timeout() -> None
     ]
 
 
+def test_a_sound_whose_turn_is_dropped_for_want_of_a_transcript_resumes_the_agent() -> None:
+    talk = Conversation(false_timeout=8.0).speaking().starts(2.0).stops(3.0).until(6.0)
+    assert talk.take()[1:] == [
+        (4.0, "drop", "turn_1", "transcript_missing"),
+        (4.0, "resume", "talk", "false interruption"),
+    ]
+
+
 def test_a_noise_settled_as_nothing_resumes_at_once() -> None:
     talk = Conversation().speaking().starts(2.0).stops(3.0).at(3.3, i.UserFinal(text=""))
     assert talk.take()[1:] == [(3.3, "drop", "turn_1", "noise"), (3.3, "resume", "talk", "false interruption")]
@@ -63,35 +71,64 @@ def short_after_all(talk: Conversation, interim: str) -> Conversation:
     return talk.stops(2.45)
 
 
-def test_a_short_word_that_an_interim_shows_holds_the_agent_until_it_is_settled() -> None:
+def test_a_short_word_that_an_interim_shows_holds_the_agent_until_its_final_cuts_it() -> None:
     """Else the agent goes on for a moment and is cut again."""
-    talk = short_after_all(Conversation(stable_interim=1.0), "goodbye").at(2.75, i.UserFinal(text="Good-bye."))
-    assert talk.take()[:2] == [(2.5, "pause", "talk"), (2.75, "interrupted", "talk")]
+    talk = short_after_all(Conversation(), "goodbye").at(2.8, i.UserFinal(text="Good-bye."))
+    assert talk.take()[:2] == [(2.5, "pause", "talk"), (2.8, "interrupted", "talk")]
 
 
-def test_a_short_word_that_an_interim_shows_interrupts_once_the_interim_is_stable() -> None:
-    talk = short_after_all(Conversation(), "goodbye").until(2.71)
-    assert talk.take() == [(2.5, "pause", "talk"), (2.7, "interrupted", "talk")]
-
-
-def test_a_short_word_of_an_interim_that_comes_to_nothing_resumes_the_agent_at_once() -> None:
-    talk = short_after_all(Conversation(stable_interim=1.0), "three").at(2.75, i.UserFinal(text=""))
+def test_an_interim_of_a_short_sound_cuts_nothing_however_stable_it_is() -> None:
+    talk = short_after_all(Conversation(), "three").at(2.8, i.UserFinal(text=""))
     assert talk.take() == [
         (2.5, "pause", "talk"),
-        (2.75, "drop", "turn_1", "noise"),
-        (2.75, "resume", "talk", "false interruption"),
+        (2.8, "drop", "turn_1", "noise"),
+        (2.8, "resume", "talk", "false interruption"),
     ]
 
 
-def test_a_short_word_that_is_never_settled_resumes_the_agent_after_false_timeout() -> None:
-    talk = short_after_all(Conversation(stable_interim=1.0, false_timeout=0.3), "good").until(2.8)
+def test_a_short_word_whose_final_never_comes_interrupts_at_its_commit() -> None:
+    talk = short_after_all(Conversation(false_timeout=2.0), "stop").until(5.0)
+    assert talk.take()[:2] == [(2.5, "pause", "talk"), (3.45, "interrupted", "talk")]
+
+
+def test_a_short_word_that_is_not_settled_in_time_resumes_the_agent_after_false_timeout() -> None:
+    talk = short_after_all(Conversation(false_timeout=0.3), "good").until(2.8)
     assert talk.take() == [(2.5, "pause", "talk"), (2.75, "resume", "talk", "false interruption")]
 
 
 @pytest.mark.parametrize(("interim", "min_words"), [("mhm", 0), ("goodbye", 2)])
 def test_a_short_interim_that_takes_no_floor_resumes_the_agent_at_its_report(interim: str, min_words: int) -> None:
-    talk = short_after_all(Conversation(stable_interim=1.0, min_words=min_words), interim)
+    talk = short_after_all(Conversation(min_words=min_words), interim)
     assert talk.take() == [(2.5, "pause", "talk"), (2.65, "resume", "talk", "false interruption")]
+
+
+@pytest.mark.parametrize("revised", ["", "right"])
+def test_a_short_interim_that_turns_into_a_backchannel_or_nothing_resumes_the_agent_at_once(revised: str) -> None:
+    talk = short_after_all(Conversation(), "right now").at(2.68, i.UserInterim(text=revised))
+    assert talk.take() == [(2.5, "pause", "talk"), (2.68, "resume", "talk", "false interruption")]
+
+
+def test_words_before_a_short_sound_do_not_make_it_one_of_words() -> None:
+    """They were said when no voice took the floor."""
+    talk = Conversation(echo_warm_up=2.0).speaking().says("wait there", 1.5, 2.1)
+    talk.starts(3.2).at(3.7, i.UserInterim(text="mhm"))
+    talk.reports_edges = False
+    assert talk.take() == [(3.7, "pause", "talk")]
+    assert talk.stops(3.65).take() == [(3.85, "resume", "talk", "false interruption")]
+
+
+@pytest.mark.parametrize(
+    ("final", "effects"),
+    [
+        ("and for two", [(2.65, "withdraw", "answer_1"), (2.65, "merge", "turn_1", "hello and for two")]),
+        ("", [(2.65, "drop", "turn_2", "noise"), (2.65, "resume", "answer_1", "")]),
+    ],
+)
+def test_a_short_word_that_an_interim_shows_holds_an_answer_back(final: str, effects: list[tuple[object, ...]]) -> None:
+    talk = Conversation().says("hello", 0.5, 1.0).until(1.5)
+    talk.take()
+    talk.starts(2.0).at(2.35, i.UserInterim(text="the")).stops(2.2).at(2.65, i.UserFinal(text=final)).until(3.5)
+    assert talk.take()[:3] == [(2.05, "pause", "answer_1"), *effects]
 
 
 def test_a_short_second_sound_does_not_cut_the_wait_of_a_longer_first_one() -> None:

@@ -167,17 +167,17 @@ async def test_small_talk_is_answered_and_the_question_comes_again() -> None:
     assert await Talk().hears("is there Parking?") == "There is a car park. For which day?"
 
 
-@pytest.mark.parametrize("words", ["no", "no thank you", "that's all", "goodbye", "Good-by,"])
+@pytest.mark.parametrize("words", ["no", "no thank you", "that's all", "goodbye", "Good-by, thank you."])
 async def test_when_all_is_done_a_no_ends_the_conversation(words: str) -> None:
     talk = Talk()
     await talk.hears("friday at seven for four people")
     assert await talk.hears(words) == "Goodbye."
 
 
-async def test_good_by_is_no_farewell_in_the_middle_of_a_sentence() -> None:
+async def test_good_by_in_two_words_is_no_farewell() -> None:
     talk = Talk()
     await talk.hears("friday at seven for four people")
-    assert await talk.hears("that sounds good by me") != "Goodbye."
+    assert await talk.hears("That sounds good by me.") != "Goodbye."
 
 
 async def test_a_failed_call_is_offered_again_and_made_again_on_yes() -> None:
