@@ -93,7 +93,9 @@ class InterruptionOptions:
     own (`vivavoce.agents.turn.policy`).
     """
     min_duration: float = 0.5
-    """Speech shorter than this, from its onset to its last voiced frame, does not touch the agent when it sounds."""
+    """Speech shorter than this, from its onset to its last voiced frame, does not touch the agent when it sounds; its
+    words cut the agent at their final.
+    """
     min_words: int = 0
     """Words needed to interrupt, in any mode; fewer are treated as sounds."""
     false_timeout: float = 1.0

@@ -173,8 +173,11 @@ class Interruption:
         if is_guess:
             return "pause" if active.is_paused else "ignore"
         if self.takes_floor(turn.firm_text):
-            is_long = turn.burst is None or turn.burst.voiced_seconds(now) >= self._options.min_duration
-            return "interrupt" if is_long or active.is_paused or not active.is_playing else "ignore"
+            burst = turn.burst
+            is_long = burst is None or burst.voiced_seconds(now) >= self._options.min_duration
+            is_settled = burst is not None and not burst.is_going_on and self.takes_floor(turn.settled_text)
+            is_enough = is_long or is_settled or active.is_paused or not active.is_playing
+            return "interrupt" if is_enough else "ignore"
         is_open = turn.owes_final or self._user.has_voice
         return "pause" if active.is_paused and is_open else "ignore"
 

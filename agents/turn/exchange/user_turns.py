@@ -117,6 +117,7 @@ class UserTurns:
         if turn is None or turn.owes_final:
             return
         if turn.has_words:
+            self._interruption.words_came(now)
             self._ask_detector(turn)
         else:
             self._turn_commit.drop("noise")

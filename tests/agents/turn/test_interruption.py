@@ -26,13 +26,23 @@ def test_words_of_min_duration_pause_and_then_interrupt() -> None:
     assert talk.agent_states[-3:] == [("speaking", 1.0), ("listening", 2.8), ("thinking", 3.0)]
 
 
-def test_short_words_interrupt_at_their_commit() -> None:
+def test_short_words_interrupt_at_their_final() -> None:
     talk = Conversation().speaking().says("stop", 2.0, 2.2).until(4.0)
     assert talk.take() == [
-        (2.6, "interrupted", "talk"),
+        (2.4, "interrupted", "talk"),
         (2.6, "commit", "turn_1", "stop"),
         (2.6, "grant", "answer_1"),
     ]
+
+
+def test_short_words_whose_final_is_early_interrupt_when_the_user_is_silent() -> None:
+    talk = Conversation().speaking().starts(2.0).at(2.2, i.UserFinal(text="stop")).stops(2.25).until(2.6)
+    assert talk.take() == [(2.45, "interrupted", "talk")]
+
+
+def test_short_words_interrupt_without_a_wait_for_the_end_of_their_turn() -> None:
+    talk = Conversation(endpointing_mode="manual").speaking().says("stop", 2.0, 2.2).until(4.0)
+    assert talk.take() == [(2.4, "interrupted", "talk")]
 
 
 def test_a_long_noise_pauses_and_the_agent_goes_on_after_false_timeout() -> None:
@@ -299,11 +309,9 @@ def test_an_interruption_drops_what_waits_up_to_the_first_protected_speech() -> 
 
 
 def test_an_answer_that_still_waits_is_taken_back_by_more_words() -> None:
-    talk = Conversation().speaking().asks(1.5, "safe", interruptible=False).says("a table", 2.0, 2.2)
-    # The floor goes to the protected speech first, then the turn is committed behind it.
-    talk.until(2.6)
+    talk = Conversation().starts(2.0).asks(2.1, "safe", interruptible=False)
+    talk.stops(2.2).at(2.4, i.UserFinal(text="a table")).until(2.6)
     assert talk.take() == [
-        (2.6, "interrupted", "talk"),
         (2.6, "commit", "turn_1", "a table"),
         (2.6, "grant", "safe"),
         (2.6, "prepare", "answer_1"),
@@ -313,6 +321,16 @@ def test_an_answer_that_still_waits_is_taken_back_by_more_words() -> None:
         (5.0, "withdraw", "answer_1"),
         (5.0, "merge", "turn_1", "a table for two"),
         (5.0, "grant", "answer_2"),
+    ]
+
+
+def test_words_that_cut_a_speech_before_a_protected_one_are_committed_behind_that() -> None:
+    talk = Conversation().speaking().asks(1.5, "safe", interruptible=False).says("a table", 2.0, 2.2)
+    assert talk.plays(3.0).played(5.0).take() == [
+        (2.4, "interrupted", "talk"),
+        (2.4, "grant", "safe"),
+        (5.0, "commit", "turn_1", "a table"),
+        (5.0, "grant", "answer_1"),
     ]
 
 
