@@ -7,7 +7,7 @@ import binascii
 import json
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -15,7 +15,7 @@ import anyio
 
 from vivavoce.agents.caller.connection import Connection
 from vivavoce.agents.caller.line import FRAME_SAMPLES, SAMPLE_RATE
-from vivavoce.agents.caller.process import NoAnswerError, report
+from vivavoce.agents.caller.process import report
 from vivavoce.agents.transports.media_stream.doubler import Doubler
 from vivavoce.agents.transports.media_stream.twilio.webhook import signature
 from vivavoce.pipelines.core.errors import RoomError
@@ -30,10 +30,13 @@ if TYPE_CHECKING:
 
     from vivavoce.agents.caller.ears import Ears
 
-CONNECT_LIMIT = 10.0
 CALLER, CALLED = "+15550100", "+15550199"
 """Numbers that are nobody's."""
 HUNG_UP = "the agent hung up"
+SILENT = "the server closed the stream before the agent spoke; its log says why"
+BROKEN = "the connection to the server was lost"
+ABNORMAL = 1006
+"""Close code of a WebSocket that was not closed by its other end (RFC 6455, section 7.1.5)."""
 _SIZE = FRAME_SAMPLES * BYTES_PER_SAMPLE
 
 
@@ -48,7 +51,6 @@ class TwilioEnd:
     def __init__(self, websocket: ClientWebSocketResponse, stream_id: str) -> None:
         self.failure = ""
         self.ended = ""
-        self.is_lost = False
         self._websocket = websocket
         self._stream_id = stream_id
         self._queue: deque[bytes | str] = deque()
@@ -57,12 +59,17 @@ class TwilioEnd:
         self._out = bytearray()
         self._sequence = self._chunk = 0
         self._due: float | None = None
-        self._has_come = False
+        self._has_spoken = False
 
     @property
     def is_there(self) -> bool:
         """Whether the agent is on the line."""
         return not self.ended
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the stream ended by no act of the agent's: it broke, or no agent has spoken."""
+        return self.ended in (SILENT, BROKEN)
 
     @property
     def waiting(self) -> float:
@@ -75,11 +82,6 @@ class TwilioEnd:
         form = {"encoding": "audio/x-mulaw", "sampleRate": 8000, "channels": 1}
         ids = {"accountSid": "AC0", "streamSid": self._stream_id, "callSid": new_id("CA")}
         await self._give("start", ids | {"tracks": ["inbound"], "mediaFormat": form, "customParameters": parameters})
-
-    async def come(self) -> None:
-        """Wait for the agent's first audio, or for the end of the stream."""
-        while not (self._has_come or self.ended):
-            await self._read()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Take what the agent sends, until the stream ends."""
@@ -130,7 +132,8 @@ class TwilioEnd:
         if message.type is WSMsgType.TEXT:
             await self._take(json.loads(message.data))
         elif message.type is not WSMsgType.BINARY:
-            self.ended = self.ended or HUNG_UP
+            is_broken = self._websocket.close_code in (None, ABNORMAL)
+            self.ended = BROKEN if is_broken else HUNG_UP if self._has_spoken else SILENT
 
     async def _take(self, message: dict[str, Any]) -> None:
         match message.get("event"):
@@ -140,7 +143,7 @@ class TwilioEnd:
                 except (binascii.Error, KeyError, TypeError, ValueError) as error:
                     raise RoomError("the agent's media message has no audio in base64") from error
                 self._queue.append(g711.decode(codes, "mulaw"))
-                self._has_come = True
+                self._has_spoken = True
             case "mark":
                 self._queue.append(message["mark"]["name"])
             case "clear":
@@ -153,29 +156,28 @@ class TwilioEnd:
     async def _give(self, event: str, data: dict[str, Any]) -> None:
         self._sequence += 1
         numbered = {"event": event, "sequenceNumber": str(self._sequence), "streamSid": self._stream_id, event: data}
-        try:
+        with suppress(ConnectionError):  # the reader sees how it ended
             await self._websocket.send_json(numbered)
-        except ConnectionError:
-            self.ended = self.ended or HUNG_UP
 
 
 @asynccontextmanager
 async def connected_to_webhook(
     url: str, auth_token: str, ears: Ears, *, answer_limit: float
 ) -> AsyncIterator[Connection]:
-    """Ask the webhook, open its stream, wait for the agent's voice.
+    """Ask the webhook and open its stream.
 
     Args:
         url: The public address of the server, without the wire's name.
         auth_token: Signs the requests.
+        answer_limit: Seconds for the server to open the stream.
     Raises:
-        RoomError: The webhook or the stream refuses the call; a NoAnswerError if no agent speaks.
+        RoomError: The webhook or the stream refuses the call, or no server answers.
     """
     from aiohttp import ClientError, ClientSession
 
     async with ClientSession() as client:
         try:
-            with anyio.fail_after(CONNECT_LIMIT):
+            with anyio.fail_after(answer_limit):
                 stream_url, parameters = await _ask(client, f"{url.rstrip('/')}/twilio", auth_token)
                 signed = {"X-Twilio-Signature": signature(auth_token, stream_url, [])}
                 websocket = await client.ws_connect(stream_url, headers=signed)
@@ -185,12 +187,6 @@ async def connected_to_webhook(
         try:
             await end.begin(parameters)
             report("joined", room=url)
-            with anyio.move_on_after(answer_limit) as limit:
-                await end.come()
-            if limit.cancelled_caught:
-                raise NoAnswerError(f"the agent had to speak within {answer_limit:g} s and did not")
-            if end.ended:
-                raise RoomError("the server closed the stream before the agent spoke; its log says why")
             report("answered")
             yield Connection(ears, end, end)
         finally:

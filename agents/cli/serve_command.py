@@ -94,7 +94,7 @@ async def _until_drained(calls: Calls, signals: AsyncIterator[signal.Signals], l
     """Wait for the signal to end, then for the calls, at most `limit` seconds; a second signal ends them."""
     await anext(signals)
     calls.drain()
-    logger.info("no more calls are taken; %d are running", calls.count)
+    logger.info("no more calls are taken; %d are running, and another signal ends them", calls.count)
     async with anyio.create_task_group() as tasks:
         with anyio.move_on_after(limit):
 

@@ -30,6 +30,8 @@ MOST_MESSAGE = 1024 * 1024
 """Bytes of a message of a stream; vendors send 20 ms each time."""
 CLOSE_LIMIT = 2.0
 """Seconds for a socket's or the server's close."""
+MOST_SHOWN = 80
+"""Characters of a wrong address in the log."""
 MOST_REASON = 123
 """Bytes of the reason of a WebSocket's close (RFC 6455, section 5.5)."""
 HEARTBEAT = 20.0
@@ -81,6 +83,7 @@ class CallServer:
             app.router.add_post(f"{path}/{self._webhook.name}", self._answer)
             app.router.add_get(f"{path}/{self._webhook.name}", self._answer)
             app.router.add_get(f"{path}/{self._webhook.name}/stream", self._stream)
+        app.router.add_route("*", "/{path:.*}", self._refuse)
         if self._webhook.name != "raw" and self._public_url.startswith("http:") and not is_here(self._public_url):
             logger.warning(
                 "%s opens streams by wss alone, and --public-url begins with http: only `vivavoce call` gets through; "
@@ -114,10 +117,17 @@ class CallServer:
             logger.warning("a request to the webhook of %s was refused: %s", self._webhook.name, error)
             return web.Response(status=403, text=f"{error}\n")
         if not self._calls.has_room(self._admission.waiting):
-            logger.warning("a call was refused: %d calls are running", self._calls.count)
+            logger.warning("a call was refused: %s", self._calls.why_full)
             return web.Response(status=503, headers={"Retry-After": "5"}, text="no call can be taken now\n")
         answer = self._webhook.answer(call, self._stream_url, self._admission.mint(call))
         return web.Response(text=answer.body, content_type=answer.content_type, charset="utf-8")
+
+    async def _refuse(self, request: web.Request) -> web.Response:
+        """Refuse a request to another address; a number's settings may have the wrong one."""
+        from aiohttp import web
+
+        logger.warning("a request for %r was refused: the webhook is %s", request.path[:MOST_SHOWN], self.webhook_url)
+        return web.Response(status=404, text=f"the webhook is {self.webhook_url}\n")
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         """Carry one call over a WebSocket."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import anyio
 import numpy as np
 import pytest
+from aiohttp import web
 
 from kit.call_server import PUBLIC, STREAM, TOKEN, free_port, served, until
 from kit.cli import in_this_process
 from vivavoce.agents import Agent, AgentSession, JobContext
 from vivavoce.agents.caller.call import Components, Destination, hold_call, problem_of
 from vivavoce.agents.caller.ears import open_ears
+from vivavoce.agents.caller.line import Line
+from vivavoce.agents.caller.measuring import first_sound
 from vivavoce.agents.caller.script import CallScript
 from vivavoce.agents.caller.script_mind import ScriptMind
 from vivavoce.agents.caller.twilio_end import connected_to_webhook
@@ -105,18 +111,22 @@ async def test_many_calls_are_held_at_once_and_one_that_fails_or_talks_nonsense_
         assert server.calls.state().status.counts.failed == 1
 
 
-async def test_a_server_that_is_full_or_drains_takes_no_call_and_keeps_those_that_run() -> None:
+async def test_a_server_that_is_full_or_drains_takes_no_call_and_keeps_those_that_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with served(entrypoint, limit=1) as server:
         parameters = await server.parameters()
         async with server.phone(parameters) as phone:
             await until(lambda: server.calls.count == 1)
             assert (await server.ask()).status == 503
+            assert "a call was refused: 1 of at most 1 are running" in caplog.text
             server.calls.drain()
             await until(lambda: len(phone.played) >= 0.2 * 16000)
             phone.hang_up()
             with anyio.fail_after(5.0):
                 await server.calls.wait_over()
         assert (await server.ask()).status == 503
+        assert "a call was refused: the server ends" in caplog.text
         assert server.calls.state().status.is_draining
 
 
@@ -159,10 +169,15 @@ async def test_a_vendor_that_is_not_there_any_more_ends_the_call() -> None:
             await until(lambda: not server.calls.count)
 
 
-async def test_a_request_that_is_no_socket_and_one_to_another_address_are_errors() -> None:
+async def test_a_request_that_is_no_socket_and_one_to_another_address_are_errors(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with served(entrypoint) as server:
         assert (await server.client.get(f"{server.url}/twilio/stream", headers=STREAM)).status == 426
-        assert (await server.client.get(f"{server.url}/telnyx")).status == 404
+        for path in ("/telnyx", "/", "/twilio/twilio"):
+            lost = await server.client.post(f"{server.url}{path}")
+            assert (lost.status, "the webhook is https://phone.example.com/twilio" in await lost.text()) == (404, True)
+            assert f"a request for {path!r} was refused" in caplog.text
         huge = await server.client.post(f"{server.url}/twilio", data=b"x" * 100_000)
         assert huge.status == 413
 
@@ -233,7 +248,7 @@ async def test_the_simulated_caller_presses_keys_on_twilios_wire() -> None:
         open_ears(ScriptedVAD(), None) as ears,
         connected_to_webhook(public, TOKEN, ears, answer_limit=10.0) as call,
     ):
-        assert server.calls.count == 1
+        await until(lambda: server.calls.count == 1)
         for key in "1#":
             await call.mouth.press(key)
         await until(lambda: pressed == ["1", "#"])
@@ -251,6 +266,80 @@ async def test_the_simulated_caller_says_why_no_call_could_be_placed(tmp_path: P
                 await stack.enter_async_context(served(entrypoint, public=public, port=port))
             with pytest.raises(RoomError, match=words):
                 await hold_call(to, ScriptMind(script, has_ears=False), components, tmp_path / "call.wav")
+
+
+async def holds(script: dict[str, Any], entrypoint: Callable[[JobContext], Awaitable[None]], tmp_path: Path) -> Line:
+    """The simulated caller's call of an agent, by Twilio's wire."""
+    lines = {step["say"]: b"\x00\x10" * 3200 for step in script["steps"]}
+    mind, port = ScriptMind(CallScript.model_validate(script), has_ears=False), free_port()
+    public = f"http://127.0.0.1:{port}"
+    async with served(entrypoint, public=public, port=port):
+        to = Destination(url=public, token=TOKEN, wire="twilio", limit=18.0)
+        components = Components(vad=ScriptedVAD(), stt=None, voice=lines)
+        return await hold_call(to, mind, components, tmp_path / "call.wav")
+
+
+async def test_a_simulated_caller_whose_agent_waits_for_it_speaks_first(tmp_path: Path) -> None:
+    async def waits(ctx: JobContext) -> None:
+        stt, llm = ScriptedSTT(["hi"]), ScriptedLLM("Hello.")
+        session = AgentSession(
+            Agent("Help."), CascadingPipeline(vad=ScriptedVAD(), stt=stt, llm=llm, tts=ScriptedTTS())
+        )
+        await session.start()
+
+    script = {"greeting": False, "steps": [{"say": "hi", "pause": 0.1, "expect": {"within": 3.0}}]}
+    line = await holds(script, waits, tmp_path)
+    assert (line.ended_by, problem_of(line, 18.0)) == ("caller", "")
+
+
+async def test_a_greeting_is_as_late_as_the_caller_hears_it(tmp_path: Path) -> None:
+    async def is_slow(ctx: JobContext) -> None:
+        await anyio.sleep(0.3)
+        await entrypoint(ctx)
+
+    await holds({"steps": [{"say": "hi", "pause": 0.1, "expect": {"silent_for": 0.1}}]}, is_slow, tmp_path)
+    greeted_after = first_sound(read_wav(tmp_path / "call.wav"))
+    assert greeted_after is not None
+    assert greeted_after >= 0.3
+
+
+async def test_a_call_whose_agent_fails_before_it_speaks_says_where_the_reason_is(tmp_path: Path) -> None:
+    async def fails(ctx: JobContext) -> None:
+        raise RuntimeError("no key")
+
+    line = await holds({"steps": [{"say": "hi"}]}, fails, tmp_path)
+    problem = "the server closed the stream before the agent spoke; its log says why"
+    assert (line.ended_by, problem_of(line, 18.0)) == ("room", problem)
+
+
+async def test_a_call_whose_connection_breaks_is_not_one_that_the_agent_ends(tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        stream = f"ws://127.0.0.1:{port}/stream"
+        return web.Response(text=f'<Response><Connect><Stream url="{stream}"/></Connect></Response>')
+
+    async def breaks(request: web.Request) -> web.WebSocketResponse:
+        websocket = web.WebSocketResponse()
+        await websocket.prepare(request)
+        media = {"payload": base64.b64encode(b"\xff" * 160).decode()}
+        await websocket.send_json({"event": "media", "media": media})
+        assert request.transport is not None
+        request.transport.abort()
+        return websocket
+
+    port, app = free_port(), web.Application()
+    app.router.add_post("/twilio", answer)
+    app.router.add_get("/stream", breaks)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        script = CallScript.model_validate({"steps": [{"say": "hi"}]})
+        components = Components(vad=ScriptedVAD(), stt=None, voice={"hi": bytes(640)})
+        to = Destination(url=f"http://127.0.0.1:{port}", token=TOKEN, wire="twilio", limit=18.0)
+        line = await hold_call(to, ScriptMind(script, has_ears=False), components, tmp_path / "call.wav")
+    finally:
+        await runner.cleanup()
+    assert (line.ended_by, problem_of(line, 18.0)) == ("room", "the connection to the server was lost")
 
 
 @pytest.mark.parametrize(
