@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -29,7 +30,7 @@ class Expectation(_Part):
     """Requirements for the agent after a line of the caller; omitted ones are not checked."""
 
     words: tuple[str, ...] = ()
-    """Each must be heard: words in this order, in any case and with any punctuation."""
+    """Each must be heard: words in this order, in any case and with any punctuation; or, in "eight|8", one of these."""
     not_words: tuple[str, ...] = ()
     """None of these may be heard."""
     within: Seconds | None = None
@@ -47,6 +48,14 @@ class Expectation(_Part):
     @classmethod
     def _one_is_a_list(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
+
+    @field_validator("words", "not_words")
+    @classmethod
+    def _has_words(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for one in value:
+            if not all(re.search(r"\w", part) for part in one.split("|")):
+                raise ValueError(f'needs words, and words on both sides of each "|", got {one!r}')
+        return value
 
     @property
     def needs_words(self) -> bool:

@@ -151,8 +151,8 @@ def _greeting(expect: Expectation, heard: str, recording: AudioFrame) -> LineRep
 def _checks(expect: Expectation, heard: str, latency: float | None) -> list[Check]:
     said = _words(heard)
     found = heard or "nothing understood"
-    checks = [Check(f"says {wanted!r}", _holds(said, _words(wanted)), found) for wanted in expect.words]
-    checks += [Check(f"does not say {bad!r}", not _holds(said, _words(bad)), found) for bad in expect.not_words]
+    checks = [Check(f"says {wanted!r}", _holds(said, wanted), found) for wanted in expect.words]
+    checks += [Check(f"does not say {bad!r}", not _holds(said, bad), found) for bad in expect.not_words]
     if expect.within is not None:
         met = latency is not None and latency <= expect.within
         checks.append(
@@ -176,7 +176,10 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+(?:['’]\w+)*", text.lower())
 
 
-def _holds(said: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether the wanted words occur in the said ones, side by side."""
-    size = len(wanted)
-    return any(list(said[at : at + size]) == list(wanted) for at in range(len(said) - size + 1))
+def _holds(said: Sequence[str], wanted: str) -> bool:
+    """Whether the wanted words occur in the said ones, side by side; of several, divided by "|", those of one."""
+    for words in map(_words, wanted.split("|")):
+        size = len(words)
+        if any(list(said[at : at + size]) == words for at in range(len(said) - size + 1)):
+            return True
+    return False

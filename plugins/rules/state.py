@@ -18,6 +18,8 @@ CHANGE = re.compile(r"\b(?:change|wrong|different|another|incorrect|not right|is
 WRONG = re.compile(r"\b(?:wrong|incorrect|not (?:\w+ )?(?:right|correct)|isn't (?:\w+ )?(?:right|correct))\b")
 ONLY_A_NAME = re.compile(r"(?:(?:no|just|only|the|my|it's|um|uh|please|sorry|well|actually) ?)*x(?: please)?")
 
+THANKS = re.compile(r"(?:(?:ok|okay|great|perfect|wonderful) )*(?:thanks|thank you)(?: (?:very|so) much| a lot)?")
+
 
 class Understood(Enum):
     """The kind of the last event."""
@@ -141,6 +143,8 @@ def _without_values(filling: SlotFilling, state: State, awaits_yes: bool) -> Und
     ends_on = "no" if state.has_failed else filling.ends_on
     if any(matches(answer.pattern, text) for answer in filling.answers):
         return Understood.SMALL_TALK
+    if is_settled and not state.has_failed and THANKS.fullmatch(plain(text)):
+        return Understood.FAREWELL
     if WRONG.search(plain(text)):
         return Understood.NO
     for answer, meaning in (("no", Understood.NO), ("yes", Understood.YES)):

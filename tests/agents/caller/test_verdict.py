@@ -63,6 +63,16 @@ def test_an_answer_in_time_passes_and_a_late_one_fails() -> None:
     assert late.failures == ["one: answers within 1 s: 1.20 s"]
 
 
+@pytest.mark.parametrize(
+    ("heard", "is_met"), [("At eight.", True), ("Friday at 8", True), ("at 8:00 p.m.", True), ("at nine", False)]
+)
+def test_words_may_be_one_of_several(heard: str, is_met: bool) -> None:
+    steps = [{"say": "one", "expect": {"words": "at eight|at 8", "not_words": "ten|10"}}]
+    assert verdicts(report(steps, [(2.0, 3.0)], [(3.5, 4.0)], [heard])) == [is_met, True]
+    steps = [{"say": "one", "expect": {"not_words": "eight|8"}}]
+    assert verdicts(report(steps, [(2.0, 3.0)], [(3.5, 4.0)], [heard])) == [not is_met]
+
+
 def test_words_are_found_whatever_their_case_and_punctuation_and_only_side_by_side() -> None:
     expect = {"words": ["what time", "i'd like"], "not_words": ["seven"]}
     found = report([{"say": "one", "expect": expect}], [(2.0, 3.0)], [(4.0, 5.0)], ["At What? Time; I'd like sevens"])

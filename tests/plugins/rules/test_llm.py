@@ -167,11 +167,17 @@ async def test_small_talk_is_answered_and_the_question_comes_again() -> None:
     assert await Talk().hears("is there Parking?") == "There is a car park. For which day?"
 
 
-@pytest.mark.parametrize("words", ["no", "no thank you", "that's all", "goodbye", "Good-by, thank you."])
+@pytest.mark.parametrize(
+    "words", ["no", "no thank you", "that's all", "goodbye", "Good-by, thank you.", "Okay, thank you very much."]
+)
 async def test_when_all_is_done_a_no_ends_the_conversation(words: str) -> None:
     talk = Talk()
     await talk.hears("friday at seven for four people")
     assert await talk.hears(words) == "Goodbye."
+
+
+async def test_thanks_before_all_is_done_end_nothing() -> None:
+    assert await Talk().hears("Thank you.") == "Sorry, I did not understand. For which day?"
 
 
 async def test_good_by_in_two_words_is_no_farewell() -> None:
