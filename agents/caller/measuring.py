@@ -17,6 +17,8 @@ _AUDIBLE = 0.01
 """RMS, of full scale, from which a window of synthetic speech counts as sound (-40 dB)."""
 _QUIET = 0.3
 """Seconds without sound that count as silence and not as a pause between words."""
+_CUT_OFF = 0.2
+"""Seconds without sound that show, after a line that interrupts, that the agent was cut; it may answer after 0.3."""
 _BETWEEN_LINES = 0.5
 """Seconds without sound that end a line of the caller; a comma on a stretching jitter buffer is shorter."""
 _LEAST_LINE = 0.1
@@ -95,7 +97,7 @@ def silencing(recording: AudioFrame, line: SpokenLine) -> float | None:
     for window in range(own[0], len(agent)):
         if agent[window]:
             silent_from = window + 1
-        elif window >= own[-1] and window - max(silent_from, own[-1]) >= _QUIET / _WINDOW:
+        elif window >= own[-1] and window - max(silent_from, own[-1]) >= _CUT_OFF / _WINDOW:
             break
     return round(float(silent_from - own[0]) * _WINDOW, 2)
 
@@ -156,10 +158,9 @@ def _between(audible: npt.NDArray[np.bool_], start: int, end: int, sample_rate: 
 def _first_after(audible: npt.NDArray[np.bool_], start: int, end: int) -> int | None:
     """Return the first window with sound from `start` on, without sound that began before `start`."""
     window = start
-    quiet = round(_QUIET / _WINDOW)
-    if audible[max(0, start - quiet) : start].any():  # the agent was still speaking: wait for it to be silent
+    if audible[max(0, start - round(_QUIET / _WINDOW)) : start].any():  # it was still speaking: wait for its silence
         silent = 0
-        while window < end and silent < quiet:
+        while window < end and silent < round(_CUT_OFF / _WINDOW):
             silent = 0 if audible[window] else silent + 1
             window += 1
     while window < end:
