@@ -17,7 +17,7 @@ _AUDIBLE = 0.01
 """RMS, of full scale, from which a window of synthetic speech counts as sound (-40 dB)."""
 _QUIET = 0.3
 """Seconds without sound that count as silence and not as a pause between words."""
-_CUT_OFF = 0.2
+_CUT_OFF = 0.25
 """Seconds without sound that show, after a line that interrupts, that the agent was cut; it may answer after 0.3."""
 _BETWEEN_LINES = 0.5
 """Seconds without sound that end a line of the caller; a comma on a stretching jitter buffer is shorter."""

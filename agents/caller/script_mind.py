@@ -134,7 +134,7 @@ class ScriptMind:
         where = (
             f"after {self.script.steps[len(self.said_lines) - 1].line!r}"
             if self.said_lines
-            else "before the first line"
+            else "before the first line; the agent's log may say why"
         )
         return HangUp(f"the agent left before the script was over, {where}")
 

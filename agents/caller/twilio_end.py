@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 CALLER, CALLED = "+15550100", "+15550199"
 """Numbers that are nobody's."""
 HUNG_UP = "the agent hung up"
-SILENT = "the server closed the stream before the agent spoke; its log says why"
 BROKEN = "the connection to the server was lost"
 ABNORMAL = 1006
 """Close code of a WebSocket that was not closed by its other end (RFC 6455, section 7.1.5)."""
@@ -59,7 +58,6 @@ class TwilioEnd:
         self._out = bytearray()
         self._sequence = self._chunk = 0
         self._due: float | None = None
-        self._has_spoken = False
 
     @property
     def is_there(self) -> bool:
@@ -68,8 +66,8 @@ class TwilioEnd:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the stream ended by no act of the agent's: it broke, or no agent has spoken."""
-        return self.ended in (SILENT, BROKEN)
+        """Whether the stream ended by no act of the agent's."""
+        return self.ended == BROKEN
 
     @property
     def waiting(self) -> float:
@@ -133,7 +131,7 @@ class TwilioEnd:
             await self._take(json.loads(message.data))
         elif message.type is not WSMsgType.BINARY:
             is_broken = self._websocket.close_code in (None, ABNORMAL)
-            self.ended = BROKEN if is_broken else HUNG_UP if self._has_spoken else SILENT
+            self.ended = BROKEN if is_broken else HUNG_UP
 
     async def _take(self, message: dict[str, Any]) -> None:
         match message.get("event"):
@@ -143,7 +141,6 @@ class TwilioEnd:
                 except (binascii.Error, KeyError, TypeError, ValueError) as error:
                     raise RoomError("the agent's media message has no audio in base64") from error
                 self._queue.append(g711.decode(codes, "mulaw"))
-                self._has_spoken = True
             case "mark":
                 self._queue.append(message["mark"]["name"])
             case "clear":

@@ -34,7 +34,12 @@ def call(
         str, typer.Option(help="twilio: call `vivavoce serve --wire twilio` at --url, as Twilio does; no room.")
     ] = "",
     out: Annotated[Path, typer.Option(help="Folder of the recordings and result.json.")] = Path("call"),
-    answer_limit: Annotated[float, typer.Option(min=0.1, max=600.0, help="Seconds for the agent to come.")] = 20.0,
+    answer_limit: Annotated[
+        float,
+        typer.Option(
+            min=0.1, max=600.0, help="Seconds for the agent to come; with --wire, for the server to open the stream."
+        ),
+    ] = 20.0,
 ) -> None:
     """Call any LiveKit agent as a script says, and check its answers.
 

@@ -29,9 +29,8 @@ The folders are layers: each imports those before it only.
   acts (`TurnCommit.commit`). So a model that listens while it speaks needs no second machine.
 * Inputs count in the order in which they came. A speech is over when the machine takes `SpeechEnded`: words that came
   before it may still go on with the turn, whatever the outcome of its answer.
-* Words of a sound shorter than `min_duration` ("stop") cut the agent at their final, once the sound is over, not only
-  at the end of their turn: nothing that decides can change in between, and the agent would speak on over them. Before
-  the final, an interim of theirs only holds a speech that is paused already.
+* Words of a sound shorter than `min_duration` ("stop") pause the agent at their final, once the sound is over, and cut
+  it at the end of their turn, since "I" may become "I see". The agent used to speak on until then.
 * No timer is stored. Each decision computes its deadlines from the state (`deadlines`), so that none outlives its
   reason. A deadline that is due comes before the floor is given on, so the user's words come before the next speech.
 """

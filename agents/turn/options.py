@@ -94,7 +94,7 @@ class InterruptionOptions:
     """
     min_duration: float = 0.5
     """Speech shorter than this, from its onset to its last voiced frame, does not touch the agent when it sounds; its
-    words cut the agent at their final.
+    words pause the agent, and cut it at the end of the turn.
     """
     min_words: int = 0
     """Words needed to interrupt, in any mode; fewer are treated as sounds."""

@@ -18,7 +18,9 @@ CHANGE = re.compile(r"\b(?:change|wrong|different|another|incorrect|not right|is
 WRONG = re.compile(r"\b(?:wrong|incorrect|not (?:\w+ )?(?:right|correct)|isn't (?:\w+ )?(?:right|correct))\b")
 ONLY_A_NAME = re.compile(r"(?:(?:no|just|only|the|my|it's|um|uh|please|sorry|well|actually) ?)*x(?: please)?")
 
-THANKS = re.compile(r"(?:(?:ok|okay|great|perfect|wonderful) )*(?:thanks|thank you)(?: (?:very|so) much| a lot)?")
+THANKS = re.compile(
+    r"(?:(?:all right|ok|okay|great|perfect|wonderful) )*(?:thanks|thank you)(?: (?:very|so) much| a lot)?"
+)
 
 
 class Understood(Enum):
@@ -143,7 +145,8 @@ def _without_values(filling: SlotFilling, state: State, awaits_yes: bool) -> Und
     ends_on = "no" if state.has_failed else filling.ends_on
     if any(matches(answer.pattern, text) for answer in filling.answers):
         return Understood.SMALL_TALK
-    if is_settled and not state.has_failed and THANKS.fullmatch(plain(text)):
+    is_done = is_settled and (not filling.tool or state.called == state.values)
+    if is_done and not state.has_failed and THANKS.fullmatch(plain(text)):
         return Understood.FAREWELL
     if WRONG.search(plain(text)):
         return Understood.NO

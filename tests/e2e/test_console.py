@@ -18,6 +18,7 @@ from kit.e2e.talker import RATE as TALKER_RATE
 from kit.e2e.talker import record
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import read_wav, write_wav
+from vivavoce.plugins import hibari
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -30,7 +31,7 @@ AUDIBLE = 300.0
 
 async def said(path: Path, *lines: tuple[float, str], tail: float = 0.5) -> Path:
     """Write a WAV file of a caller: seconds of silence, then a line, and so on."""
-    voices = await record(text for _, text in lines)
+    voices = await record((text for _, text in lines), hibari.TTS())  # moonshine understands no robot
     pcm = b"".join(bytes(2 * round(TALKER_RATE * wait)) + voices[text] for wait, text in lines)
     write_wav(path, AudioFrame(pcm + bytes(2 * round(TALKER_RATE * tail)), TALKER_RATE))
     return path

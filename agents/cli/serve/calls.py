@@ -91,10 +91,11 @@ class Calls:
         """Return whether another call may come beside so many that were answered and whose streams will come."""
         return not self._is_draining and len(self._runs) + waiting < self._limit
 
-    @property
-    def why_full(self) -> str:
-        """Why no call is taken, for the log."""
-        return "the server ends" if self._is_draining else f"{self.count} of at most {self._limit} are running"
+    def why_full(self, waiting: int) -> str:
+        """Return why no call is taken, for the log."""
+        if self._is_draining:
+            return "the server is ending"
+        return f"of at most {self._limit} calls, {self.count} are running and {waiting} are about to begin"
 
     async def hold(self, socket: MediaSocket, wire: MediaWire, call: Started) -> None:
         """Run the job of a call to its end; its failure is logged, and the other calls go on."""

@@ -32,6 +32,8 @@ CLOSE_LIMIT = 2.0
 """Seconds for a socket's or the server's close."""
 MOST_SHOWN = 80
 """Characters of a wrong address in the log."""
+MOST_REFUSED = 20
+"""Wrong addresses in the log, each once."""
 MOST_REASON = 123
 """Bytes of the reason of a WebSocket's close (RFC 6455, section 5.5)."""
 HEARTBEAT = 20.0
@@ -63,6 +65,7 @@ class CallServer:
         self._heartbeat = heartbeat
         self._public_url = checked_public_url(public_url)
         self._path = urlsplit(self._public_url).path
+        self._refused: set[tuple[str, str]] = set()
         self._stream_url = f"ws{self._public_url.removeprefix('http')}/{webhook.name}/stream"
 
     @property
@@ -117,17 +120,20 @@ class CallServer:
             logger.warning("a request to the webhook of %s was refused: %s", self._webhook.name, error)
             return web.Response(status=403, text=f"{error}\n")
         if not self._calls.has_room(self._admission.waiting):
-            logger.warning("a call was refused: %s", self._calls.why_full)
+            logger.warning("a call was refused: %s", self._calls.why_full(self._admission.waiting))
             return web.Response(status=503, headers={"Retry-After": "5"}, text="no call can be taken now\n")
         answer = self._webhook.answer(call, self._stream_url, self._admission.mint(call))
         return web.Response(text=answer.body, content_type=answer.content_type, charset="utf-8")
 
     async def _refuse(self, request: web.Request) -> web.Response:
-        """Refuse a request to another address; a number's settings may have the wrong one."""
+        """Refuse a request that is for no address of ours; a number's settings may have a wrong one."""
         from aiohttp import web
 
-        logger.warning("a request for %r was refused: the webhook is %s", request.path[:MOST_SHOWN], self.webhook_url)
-        return web.Response(status=404, text=f"the webhook is {self.webhook_url}\n")
+        asked = request.method, request.path[:MOST_SHOWN]
+        if asked not in self._refused and len(self._refused) < MOST_REFUSED:
+            self._refused.add(asked)
+            logger.warning("a request %s %r was refused: the webhook is %s, by POST", *asked, self.webhook_url)
+        return web.Response(status=404, text="not found\n")
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         """Carry one call over a WebSocket."""

@@ -122,28 +122,45 @@ class Interruption:
         if active is not None and burst is not None and not active.is_playing:
             self._hold_back(active, burst.started_at)
 
-    def speech_stopped(self) -> None:
+    def speech_stopped(self, now: float) -> None:
         """Note that the user is silent: after a short or meaningless sound the agent continues at once.
 
-        Short words that an interim shows hold it until they are settled; else it would go on for a moment and be cut.
+        Words of a short sound hold it until their turn is over; so do those that an interim shows, until they are
+        settled.
         """
         active, burst, turn = self._floor.active, self._user.burst, self._user.turn
-        if active is None or active.paused_at is None or burst is None:
+        if active is None or burst is None:
+            return
+        if active.paused_at is None:
+            if turn is not None and active.is_playing and not self._policies.has_policy:
+                self._hold_for_words(turn, active, now)
             return
         active.count_hold(burst, burst.started_at)
-        has_words = turn is not None and self.takes_floor(turn.loud_text)
-        was_noise = self._was_short(active) and not has_words
+        was_noise = self._is_short(active) and not self._may_be_words(turn, active)
         means_nothing = self._guard.overrules(active, burst.started_at)
         if was_noise or means_nothing or (turn is not None and not turn.owes_final):
             self._stops.resume(active)
 
-    def _was_short(self, active: Speech) -> bool:
-        """Return whether a sound holds that speech that is over and too short to cut it."""
+    def _hold_for_words(self, turn: UserTurn, active: Speech, now: float) -> None:
+        is_sayable = self.may_cut(active) and not (self._guard.covers(turn) or self.caller.spares(turn, active))
+        if is_sayable and self._is_short(active) and self.takes_floor(turn.settled_text):
+            self._carry_out("pause", active, now)
+
+    def _is_short(self, active: Speech) -> bool:
+        """Return whether the newest sound is over and too short to cut that speech, and no sound before it holds it."""
         burst, options = self._user.burst, self._options
-        if active.paused_at is None or burst is None or burst.is_going_on or active.paused_at < burst.started_at:
+        if burst is None or burst.is_going_on:
+            return False
+        if active.paused_at is not None and active.paused_at < burst.started_at:
             return False
         limit = options.min_duration if active.is_playing else options.thinking_min_duration
         return burst.voiced_seconds(burst.started_at) < limit
+
+    def _may_be_words(self, turn: UserTurn | None, active: Speech) -> bool:
+        """Return whether an interim that is not settled shows words that would cut that speech."""
+        if turn is None or not turn.interim or self.caller.spares(turn, active):
+            return False
+        return self.takes_floor(turn.loud_text)
 
     def words_came(self, now: float, *, is_guess: bool = False) -> None:
         """Note that the open turn has new words.
@@ -168,16 +185,16 @@ class Interruption:
         self._carry_out(decision, active, now)
 
     def _effect_of_words(self, turn: UserTurn, active: Speech, now: float, *, is_guess: bool) -> Decision:
-        if self._was_short(active) and not self.takes_floor(turn.settled_text):  # only a final makes words of it
-            return "pause" if self.takes_floor(turn.loud_text) else "ignore"
+        is_settled = self.takes_floor(turn.settled_text)
+        if self._is_short(active) and active.is_playing and is_settled:
+            return "pause"  # the end of the turn cuts it: "I" may become "I see"
+        if self._is_short(active) and active.is_paused and not is_settled:
+            return "pause" if self._may_be_words(turn, active) else "ignore"
         if is_guess:
             return "pause" if active.is_paused else "ignore"
         if self.takes_floor(turn.firm_text):
-            burst = turn.burst
-            is_long = burst is None or burst.voiced_seconds(now) >= self._options.min_duration
-            is_settled = burst is not None and not burst.is_going_on and self.takes_floor(turn.settled_text)
-            is_enough = is_long or is_settled or active.is_paused or not active.is_playing
-            return "interrupt" if is_enough else "ignore"
+            is_long = turn.burst is None or turn.burst.voiced_seconds(now) >= self._options.min_duration
+            return "interrupt" if is_long or active.is_paused or not active.is_playing else "ignore"
         is_open = turn.owes_final or self._user.has_voice
         return "pause" if active.is_paused and is_open else "ignore"
 
@@ -313,7 +330,17 @@ class Interruption:
         self.trust_words(self._user.turn, now)
 
     def _on_silence(self, now: float) -> None:
-        self.let_go_on()
+        """Let the agent continue, unless the end of the turn would cut it at once, or after a while."""
+        active, turn, burst = self._floor.active, self._user.turn, self._user.burst
+        if active is None or turn is None or self._in_use.is_manual or self.caller.spares(turn, active):
+            self.let_go_on()
+            return
+        timeout = self._in_use.endpointing.transcript_timeout
+        is_final_missing = burst is None or burst.ended_at is None or now >= round(burst.ended_at + timeout, 6)
+        if self.takes_floor(turn.loud_text if is_final_missing else turn.settled_text):
+            self.take_floor()
+        else:
+            self.let_go_on()
 
     def _held_until(self, active: Speech, paused_at: float, burst: Burst, max_pause: float) -> float:
         """Return the time until which that sound may hold the agent if no word comes."""

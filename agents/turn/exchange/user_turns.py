@@ -112,12 +112,11 @@ class UserTurns:
             user.turn.end_speech(at)
         if self._options.model_hears_turns:
             self._hear(user.burst, at)
-        self._interruption.speech_stopped()
+        self._interruption.speech_stopped(now)
         turn = user.turn
         if turn is None or turn.owes_final:
             return
         if turn.has_words:
-            self._interruption.words_came(now)
             self._ask_detector(turn)
         else:
             self._turn_commit.drop("noise")

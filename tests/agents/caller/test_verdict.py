@@ -86,17 +86,18 @@ def test_an_agent_that_stops_passes_and_one_that_goes_on_fails() -> None:
     stops = report(steps, [(2.0, 3.0)], [(1.0, 2.6), (4.0, 5.0)])
     goes_on = report(steps, [(2.0, 3.0)], [(1.0, 6.0)])
     between_sentences = report(steps, [(2.0, 3.0)], [(1.0, 2.1), (2.6, 6.0)])
+    at_a_comma = report(steps, [(2.0, 3.0)], [(1.0, 2.9), (3.2, 6.0)])
     silent_already = report(steps, [(2.0, 3.0)], [(0.2, 1.0)])
-    cases = (stops, goes_on, between_sentences, silent_already)
-    assert [verdicts(each) for each in cases] == [[True], [False], [False], [False]]
+    cases = (stops, goes_on, between_sentences, at_a_comma, silent_already)
+    assert [verdicts(each) for each in cases] == [[True], [False], [False], [False], [False]]
     assert stops.lines[1].silenced == pytest.approx(0.6, abs=0.02)
 
 
 def test_an_agent_that_answers_an_interruption_at_once_was_silent_before() -> None:
     steps = [{"say": "stop", "barge_in_after": 0.5, "expect": {"silent_within": 1.5}}]
-    (_, line) = report(steps, [(2.0, 3.0)], [(1.0, 3.1), (3.35, 5.0)]).lines
+    (_, line) = report(steps, [(2.0, 3.0)], [(1.0, 3.1), (3.37, 5.0)]).lines
     assert line.silenced == pytest.approx(1.1, abs=0.02)
-    assert line.latency == pytest.approx(0.35, abs=0.02)
+    assert line.latency == pytest.approx(0.37, abs=0.02)
 
 
 def test_silence_that_was_broken_fails() -> None:

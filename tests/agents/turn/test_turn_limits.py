@@ -173,10 +173,14 @@ def test_without_a_vad_the_next_utterance_cuts_the_answer() -> None:
     assert talk.take()[3] == (3.2, "interrupted", "answer_1")
 
 
-def test_a_short_word_after_those_that_wait_for_the_answers_end_cuts_it_at_its_final() -> None:
+def test_a_short_word_after_those_that_wait_for_the_answers_end_cuts_it_at_its_turns_end() -> None:
     talk = limited(max_turn_words=3).says("one two three four", 0.5, 1.0).says("five", 1.3, 1.5).plays(2.0)
     talk.says("stop", 3.0, 3.3).until(5.0)
-    assert talk.take()[3:5] == [(3.5, "interrupted", "answer_1"), (3.7, "commit", "turn_2", "five stop")]
+    assert talk.take()[3:6] == [
+        (3.5, "pause", "answer_1"),
+        (3.7, "interrupted", "answer_1"),
+        (3.7, "commit", "turn_2", "five stop"),
+    ]
 
 
 def test_words_of_scripts_without_spaces_are_counted_too() -> None:

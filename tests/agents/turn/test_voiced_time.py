@@ -45,6 +45,7 @@ def test_words_settled_within_a_short_sound_wait_for_their_commit() -> None:
     assert talk.take() == []
     talk.at(2.95, i.UserSpeechEnded(2.36)).until(3.2)
     assert talk.take() == [
+        (2.95, "pause", "talk"),
         (2.95, "interrupted", "talk"),
         (2.95, "commit", "turn_1", "stop"),
         (2.95, "grant", "answer_1"),

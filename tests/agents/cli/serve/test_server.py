@@ -119,21 +119,22 @@ async def test_a_server_that_is_full_or_drains_takes_no_call_and_keeps_those_tha
         async with server.phone(parameters) as phone:
             await until(lambda: server.calls.count == 1)
             assert (await server.ask()).status == 503
-            assert "a call was refused: 1 of at most 1 are running" in caplog.text
+            assert "a call was refused: of at most 1 calls, 1 are running and 0 are about to begin" in caplog.text
             server.calls.drain()
             await until(lambda: len(phone.played) >= 0.2 * 16000)
             phone.hang_up()
             with anyio.fail_after(5.0):
                 await server.calls.wait_over()
         assert (await server.ask()).status == 503
-        assert "a call was refused: the server ends" in caplog.text
+        assert "a call was refused: the server is ending" in caplog.text
         assert server.calls.state().status.is_draining
 
 
-async def test_a_call_that_was_answered_has_its_place_until_its_stream_comes() -> None:
+async def test_a_call_that_was_answered_has_its_place_until_its_stream_comes(caplog: pytest.LogCaptureFixture) -> None:
     async with served(entrypoint, limit=2) as server:
         parameters = [await server.parameters(), await server.parameters()]
         assert (await server.ask()).status == 503  # both places are given away
+        assert "of at most 2 calls, 0 are running and 2 are about to begin" in caplog.text
         server.calls.drain()
         async with server.phone(parameters[0]), server.phone(parameters[1]):
             await until(lambda: server.calls.count == 2)
@@ -174,10 +175,13 @@ async def test_a_request_that_is_no_socket_and_one_to_another_address_are_errors
 ) -> None:
     async with served(entrypoint) as server:
         assert (await server.client.get(f"{server.url}/twilio/stream", headers=STREAM)).status == 426
-        for path in ("/telnyx", "/", "/twilio/twilio"):
-            lost = await server.client.post(f"{server.url}{path}")
-            assert (lost.status, "the webhook is https://phone.example.com/twilio" in await lost.text()) == (404, True)
-            assert f"a request for {path!r} was refused" in caplog.text
+        for path in ("/telnyx", "/", "/twilio/twilio", "/telnyx"):
+            assert (await server.client.post(f"{server.url}{path}")).status == 404
+        assert (await server.client.put(f"{server.url}/twilio")).status == 404
+        refused = [record.getMessage() for record in caplog.records if "was refused" in record.getMessage()]
+        webhook = "was refused: the webhook is https://phone.example.com/twilio, by POST"
+        told = ("POST '/telnyx'", "POST '/'", "POST '/twilio/twilio'", "PUT '/twilio'")
+        assert refused == [f"a request {each} {webhook}" for each in told]
         huge = await server.client.post(f"{server.url}/twilio", data=b"x" * 100_000)
         assert huge.status == 413
 
@@ -308,8 +312,20 @@ async def test_a_call_whose_agent_fails_before_it_speaks_says_where_the_reason_i
         raise RuntimeError("no key")
 
     line = await holds({"steps": [{"say": "hi"}]}, fails, tmp_path)
-    problem = "the server closed the stream before the agent spoke; its log says why"
-    assert (line.ended_by, problem_of(line, 18.0)) == ("room", problem)
+    problem = "the agent left before the script was over, before the first line; the agent's log may say why"
+    assert (line.ended_by, problem_of(line, 18.0)) == ("agent", problem)
+
+
+async def test_an_agent_may_hang_up_without_a_word(tmp_path: Path) -> None:
+    async def hangs_up(ctx: JobContext) -> None:
+        pipeline = CascadingPipeline(vad=ScriptedVAD(), stt=ScriptedSTT(), llm=ScriptedLLM(), tts=ScriptedTTS())
+        session = AgentSession(Agent("Help."), pipeline)
+        await session.start()
+        await session.hangup()
+
+    script = {"greeting": False, "steps": [{"say": "hi", "pause": 0.0, "expect": {"leaves_within": 3.0}}]}
+    line = await holds(script, hangs_up, tmp_path)
+    assert (line.ended_by, problem_of(line, 18.0)) == ("agent", "")
 
 
 async def test_a_call_whose_connection_breaks_is_not_one_that_the_agent_ends(tmp_path: Path) -> None:
