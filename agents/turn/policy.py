@@ -37,8 +37,9 @@ class InterruptionMoment:
 
     Args:
         trigger: `speech`: the caller has been sounding for `min_duration`, or `max_pause` is over. `words`: a new
-            transcript. `end_of_turn`: the turn is over and would be answered; "pause" then counts as "interrupt", and
-            with "ignore" its words are kept as a backchannel's, and not answered.
+            transcript, or short words that came before the end of their sound, which is over now. `end_of_turn`: the
+            turn is over and would be answered; "pause" then counts as "interrupt", and with "ignore" its words are kept
+            as a backchannel's, and not answered.
         text: The caller's words in this turn, the newest guess included; empty where no words have come.
         is_final: Whether no part of the text is a guess.
         is_stable: Whether the guess, if there is one, has been unchanged for `stable_interim`.

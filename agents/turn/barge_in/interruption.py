@@ -132,7 +132,7 @@ class Interruption:
         if active is None or burst is None:
             return
         if active.paused_at is None:
-            if turn is not None and active.is_playing and not self._policies.has_policy:
+            if turn is not None and active.is_playing:
                 self._hold_for_words(turn, active, now)
             return
         active.count_hold(burst, burst.started_at)
@@ -144,7 +144,7 @@ class Interruption:
     def _hold_for_words(self, turn: UserTurn, active: Speech, now: float) -> None:
         is_sayable = self.may_cut(active) and not (self._guard.covers(turn) or self.caller.spares(turn, active))
         if is_sayable and self._is_short(active) and self.takes_floor(turn.settled_text):
-            self._carry_out("pause", active, now)
+            self._carry_out(self._decide("words", active, now, "pause"), active, now)
 
     def _is_short(self, active: Speech) -> bool:
         """Return whether the newest sound is over and too short to cut that speech, and no sound before it holds it."""
