@@ -77,15 +77,15 @@ def test_the_model_is_told_of_the_interruption_in_the_request_and_not_in_the_sto
     assert [message.content for message in told] == ["one two three four"]
 
 
-def test_short_words_that_are_no_backchannel_interrupt_when_their_turn_commits() -> None:
+def test_short_words_that_are_no_backchannel_pause_at_their_final_and_interrupt_when_their_turn_commits() -> None:
     harness = speaking("All right.")
     scenario, handles = say_at_one()
     harness.caller.says("stop", 1.6, 1.9, final_at=2.1)
     harness.run(scenario, until=5.0)
-    harness.expect_played((1.2, 1.15), (2.6, 0.4))  # cut at 2.3, where the turn commits, with a fade of 0.05
-    assert handles[0].heard_text == "one two three four five"
+    harness.expect_played((1.2, 0.95), (2.6, 0.4))  # paused at 2.1, with a fade of 0.05; the turn commits at 2.3
+    assert handles[0].heard_text == "one two three four"
     harness.expect_history(
-        ("assistant", "one two three four five"), ("user", "stop"), ("assistant", "All right.")
+        ("assistant", "one two three four"), ("user", "stop"), ("assistant", "All right.")
     ).expect_outcomes("interrupted", "completed")
 
 
