@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 ALONE = 1.0
 """Seconds that the caller speaks before the agent comes."""
 SAID = 3.6
+STRETCHED = 0.3
+"""Seconds by which the jitter buffer of a busy machine may stretch live words; a lost or doubled piece is longer."""
 WINDOW = round(0.4 * RATE)
 
 
@@ -116,7 +118,7 @@ async def test_words_before_the_agent_are_heard_first_and_the_live_ones_behind_t
     assert not [entry for entry in heard.log if entry.startswith("failed")]
     shifts = places(pcm(heard.frames), babble(SAID, rate=PEER_RATE)[:: PEER_RATE // RATE])
     assert len(shifts) >= 6
-    assert max(shifts) - min(shifts) < 0.15, "in order, without a gap and none twice"
+    assert max(shifts) - min(shifts) < STRETCHED, "in order, without a gap and none twice"
 
 
 @pytest.mark.test_all("tests of the transport's parts prove every such recording")
