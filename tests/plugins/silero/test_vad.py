@@ -169,8 +169,10 @@ async def test_the_onnx_file_hears_what_the_default_network_hears(monkeypatch: p
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     default = heard(silero.VAD().open(), audio)
     assert by_path == found
-    assert [type(event) for event, _, _ in found] == [type(event) for event, _, _ in default]
-    assert all(abs(one[1] - other[1]) < 0.07 for one, other in zip(found, default, strict=True))
+    edges = (VADSpeechStarted, VADSpeechEnded)  # whether the voice pauses between two words is a matter of the network
+    ours, theirs = ([one for one in events if isinstance(one[0], edges)] for events in (found, default))
+    assert [type(event) for event, _, _ in ours] == [type(event) for event, _, _ in theirs] == list(edges)
+    assert all(abs(one[1] - other[1]) < 0.07 for one, other in zip(ours, theirs, strict=True))
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
