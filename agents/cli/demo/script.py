@@ -52,7 +52,7 @@ def free_script(seed: int) -> Script:
         barge_in=("house rules", choose(BARGE_IN)),
         correction=("booking right", choose(CORRECTION)),
         read_back=(
-            (("eight", "8"), "No, it should be eight o'clock."),
+            (("eight", "8"), "No, make it eight o'clock, please."),
             (("five", "5"), "No, for five people, please."),
             (("friday",), "No, on Friday, please."),
         ),
