@@ -80,9 +80,7 @@ class LLM(LLMPort):
                 return filling.goodbye
             case Understood.TOOL:
                 return f"{self._outcome(state)} {self._question(state)}"
-            case Understood.VALUES if state.missing(filling) is None and (
-                not filling.tool or state.called == state.values
-            ):
+            case Understood.VALUES if state.is_done(filling):
                 return f"{filling.say(filling.done, state.values, state.output)} {self._question(state)}"
             case Understood.VALUES:
                 heard = (slot.heard.format(value=slot.say(state.values[slot.name])) for slot in state.last_filled)

@@ -17,7 +17,6 @@ from vivavoce.plugins.rules.values import Value
 CHANGE = re.compile(r"\b(?:change|wrong|different|another|incorrect|not right|isn't right)\b")
 WRONG = re.compile(r"\b(?:wrong|incorrect|not (?:\w+ )?(?:right|correct)|isn't (?:\w+ )?(?:right|correct))\b")
 ONLY_A_NAME = re.compile(r"(?:(?:no|just|only|the|my|it's|um|uh|please|sorry|well|actually) ?)*x(?: please)?")
-
 THANKS = re.compile(
     r"(?:(?:all right|ok|okay|great|perfect|wonderful) )*(?:thanks|thank you)(?: (?:very|so) much| a lot)?"
 )
@@ -68,6 +67,10 @@ class State:
     def missing(self, filling: SlotFilling) -> Slot | None:
         """Return the slot to ask for next."""
         return next((slot for slot in filling.slots if slot.name not in self.values), None)
+
+    def is_done(self, filling: SlotFilling) -> bool:
+        """Whether all slots have a value and the tool, if there is one, was called with them."""
+        return self.missing(filling) is None and (not filling.tool or self.called == self.values)
 
 
 def replay(filling: SlotFilling, items: Iterable[ChatItem]) -> State:
@@ -145,8 +148,7 @@ def _without_values(filling: SlotFilling, state: State, awaits_yes: bool) -> Und
     ends_on = "no" if state.has_failed else filling.ends_on
     if any(matches(answer.pattern, text) for answer in filling.answers):
         return Understood.SMALL_TALK
-    is_done = is_settled and (not filling.tool or state.called == state.values)
-    if is_done and not state.has_failed and THANKS.fullmatch(plain(text)):
+    if is_settled and state.is_done(filling) and not state.has_failed and THANKS.fullmatch(plain(text)):
         return Understood.FAREWELL
     if WRONG.search(plain(text)):
         return Understood.NO

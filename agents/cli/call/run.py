@@ -139,8 +139,7 @@ async def _place(script: CallScript, options: CallOptions, room: str, number: in
     try:
         result = await run_caller(CALLER, request, on_event)
     except RoomError as error:
-        is_in_room = isinstance(error, NoAnswerError) and not options.wire
-        failure = await _failure(options, room) if is_in_room else ""
+        failure = await _failure(options, room) if isinstance(error, NoAnswerError) else ""
         return CallReport(room=room, recording="", problem=failure or str(error))
     recording = await anyio.to_thread.run_sync(read_wav, path)
     return await anyio.to_thread.run_sync(judge, script, result, recording, room, str(path))

@@ -142,9 +142,11 @@ class Interruption:
             self._stops.resume(active)
 
     def _hold_for_words(self, turn: UserTurn, active: Speech, now: float) -> None:
-        is_sayable = self.may_cut(active) and not (self._guard.covers(turn) or self.caller.spares(turn, active))
-        if is_sayable and self._is_short(active) and self.takes_floor(turn.settled_text):
+        if self._words_may_cut(active, turn) and self._is_short(active) and self.takes_floor(turn.settled_text):
             self._carry_out(self._decide("words", active, now, "pause"), active, now)
+
+    def _words_may_cut(self, active: Speech, turn: UserTurn) -> bool:
+        return self.may_cut(active) and not (self._guard.covers(turn) or self.caller.spares(turn, active))
 
     def _is_short(self, active: Speech) -> bool:
         """Return whether the newest sound is over and too short to cut that speech, and no sound before it holds it."""
@@ -174,9 +176,7 @@ class Interruption:
             self._interrupt_calls(turn, turn.firm_text)
             if active is None and self._prepared_answer is not None:
                 self.take_floor()
-        if turn is None or active is None or not self.may_cut(active) or self._guard.covers(turn):
-            return
-        if self.caller.spares(turn, active):
+        if turn is None or active is None or not self._words_may_cut(active, turn):
             return
         active.forgive_holds()
         decision = self._effect_of_words(turn, active, now, is_guess=is_guess)
@@ -185,10 +185,10 @@ class Interruption:
         self._carry_out(decision, active, now)
 
     def _effect_of_words(self, turn: UserTurn, active: Speech, now: float, *, is_guess: bool) -> Decision:
-        is_settled = self.takes_floor(turn.settled_text)
-        if self._is_short(active) and active.is_playing and is_settled:
+        is_short, is_settled = self._is_short(active), self.takes_floor(turn.settled_text)
+        if is_short and active.is_playing and is_settled:
             return "pause"  # the end of the turn cuts it: "I" may become "I see"
-        if self._is_short(active) and active.is_paused and not is_settled:
+        if is_short and active.is_paused and not is_settled:
             return "pause" if self._may_be_words(turn, active) else "ignore"
         if is_guess:
             return "pause" if active.is_paused else "ignore"
@@ -331,16 +331,20 @@ class Interruption:
 
     def _on_silence(self, now: float) -> None:
         """Let the agent continue, unless the end of the turn would cut it at once, or after a while."""
-        active, turn, burst = self._floor.active, self._user.turn, self._user.burst
+        active, turn = self._floor.active, self._user.turn
         if active is None or turn is None or self._in_use.is_manual or self.caller.spares(turn, active):
             self.let_go_on()
-            return
-        timeout = self._in_use.endpointing.transcript_timeout
-        is_final_missing = burst is None or burst.ended_at is None or now >= round(burst.ended_at + timeout, 6)
-        if self.takes_floor(turn.loud_text if is_final_missing else turn.settled_text):
+        elif self.takes_floor(self._last_words(turn, now)):
             self.take_floor()
         else:
             self.let_go_on()
+
+    def _last_words(self, turn: UserTurn, now: float) -> str:
+        """Return the words that the end of that turn will find: an interim counts once its final is overdue."""
+        burst, limit = self._user.burst, self._in_use.endpointing.transcript_timeout
+        if burst is None or burst.ended_at is None or round(now - burst.ended_at, NANOSECOND_DIGITS) >= limit:
+            return turn.loud_text
+        return turn.settled_text
 
     def _held_until(self, active: Speech, paused_at: float, burst: Burst, max_pause: float) -> float:
         """Return the time until which that sound may hold the agent if no word comes."""
